@@ -1,0 +1,46 @@
+# Flavours, and the flags that go with each. A preset sets HAK_BUILD_FLAVOUR.
+set(HAK_BUILD_FLAVOUR release CACHE STRING "release, debug, asan, tsan, ubsan or secure")
+set_property(CACHE HAK_BUILD_FLAVOUR PROPERTY STRINGS release debug asan tsan ubsan secure)
+set(CMAKE_C_STANDARD 11)
+set(CMAKE_C_EXTENSIONS ON)
+set(CMAKE_CXX_STANDARD 17)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(THREADS_PREFER_PTHREAD_FLAG ON)
+find_package(Threads REQUIRED)
+
+set(HAK_WARNINGS -Wall -Wextra -Wshadow -Wvla -Werror)
+set(HAK_WARNINGS_C ${HAK_WARNINGS} -Wconversion -Wstrict-prototypes -Wmissing-prototypes)
+
+set(HAK_SANITIZER_asan -fsanitize=address -fno-omit-frame-pointer)
+set(HAK_SANITIZER_tsan -fsanitize=thread)
+set(HAK_SANITIZER_ubsan -fsanitize=undefined -fno-sanitize-recover=undefined)
+set(HAK_SANITIZER ${HAK_SANITIZER_${HAK_BUILD_FLAVOUR}})
+
+# A sanitizer owns malloc: there the library is linked and used by its own names.
+if(HAK_BUILD_FLAVOUR MATCHES "^(asan|tsan)$")
+    set(HAK_INTERPOSE 0)
+else()
+    set(HAK_INTERPOSE 1)
+endif()
+if(HAK_BUILD_FLAVOUR MATCHES "^(debug|secure)$")
+    set(HAK_CHECKED 1)
+else()
+    set(HAK_CHECKED 0)
+endif()
+
+function(hak_library_flags target)
+    target_compile_definitions(${target} PRIVATE HAK_INTERPOSE=${HAK_INTERPOSE}
+                                                 HAK_CHECKED=${HAK_CHECKED})
+    # -fno-builtin: the compiler must not take our malloc for the one it knows about.
+    # -fexceptions: the new-handler may throw through operator new.
+    target_compile_options(${target} PRIVATE ${HAK_WARNINGS_C} ${HAK_SANITIZER}
+        -fvisibility=hidden -fno-builtin-malloc -fno-builtin-calloc -fno-builtin-realloc
+        -fno-builtin-free -fno-semantic-interposition -fexceptions -fno-plt -fcf-protection=none
+        -fno-stack-protector -ftls-model=initial-exec)
+endfunction()
+
+function(hak_shared_library_flags target)
+    # nodelete: threads hold the library's code in their exit hooks; dlclose must not unmap it.
+    target_link_options(${target} PRIVATE ${HAK_SANITIZER} LINKER:-z,nodelete,-z,now,-z,relro
+        LINKER:--as-needed LINKER:-O1)
+endfunction()

@@ -1,0 +1,87 @@
+/* hakmem: the interface beyond malloc's own.
+ *
+ * Everything here is thread-safe. Sizes and alignments are in bytes. Blocks of 16 bytes and more are
+ * aligned to 16 bytes, smaller ones to 8. A block of the standard interface and one of this are the
+ * same thing: either may free the other's.
+ */
+#ifndef HAKMEM_H
+#define HAKMEM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define HAK_VERSION_MAJOR 0
+#define HAK_VERSION_MINOR 1
+#define HAK_VERSION_PATCH 0
+
+/* Behave like the standard functions of the same names without the prefix. NULL and errno ENOMEM if
+ * there is no memory or a size (or product) exceeds PTRDIFF_MAX. hak_realloc(p, 0) frees p and
+ * returns NULL, as glibc's does. hak_free keeps errno. */
+void *hak_malloc(size_t size);
+void hak_free(void *p);
+void *hak_calloc(size_t count, size_t size);
+void *hak_realloc(void *p, size_t size);
+void *hak_reallocarray(void *p, size_t count, size_t size);
+
+/* Alignment must be a power of two: otherwise NULL and errno EINVAL (hak_posix_memalign: also a
+ * multiple of sizeof(void *), and returns EINVAL, leaving *out and errno alone). */
+void *hak_aligned_alloc(size_t alignment, size_t size);
+void *hak_memalign(size_t alignment, size_t size);
+int hak_posix_memalign(void **out, size_t alignment, size_t size);
+void *hak_valloc(size_t size);
+void *hak_pvalloc(size_t size);
+
+/* Bytes of the block that may be used, at least what was asked for; 0 for NULL. */
+size_t hak_usable_size(const void *p);
+
+/* C23: free with the size (and alignment) of the request. Checked in the debug build. */
+void hak_free_sized(void *p, size_t size);
+void hak_free_aligned_sized(void *p, size_t alignment, size_t size);
+
+/* A number for the place in the source where it stands. */
+#define HAK_STRINGIZE_(x) #x
+#define HAK_STRINGIZE(x) HAK_STRINGIZE_(x)
+#define HAK_CALLSITE() ((uintptr_t)(const void *)(__FILE__ ":" HAK_STRINGIZE(__LINE__)))
+
+/* malloc for callers that name their call site. */
+void *hak_alloc_at(size_t size, uintptr_t site);
+
+/* Gives free memory back to the system: the calling thread's magazines, cached blocks and free
+ * pages. Returns the number of bytes given back. */
+size_t hak_purge(void);
+
+/* Numbers of the whole process. Bytes count blocks by the size of their class. */
+struct hak_stats {
+    size_t live_bytes;     /* blocks in the program's hands */
+    size_t live_blocks;
+    size_t magazine_bytes; /* blocks that threads keep for their next requests */
+    size_t slab_bytes;     /* address space of slabs, used or not */
+    size_t super_bytes;    /* address space of SuperSlabs */
+    size_t big_bytes;      /* live blocks above 1 MiB */
+    size_t dirty_bytes;    /* free memory that still has pages */
+    size_t purged_bytes;   /* given back since the start */
+    size_t heaps;
+};
+
+/* Fills as much of the structure as the caller knows (`size` is its sizeof). Returns the number of
+ * bytes filled in. */
+size_t hak_stats_get(struct hak_stats *stats, size_t size);
+
+/* Reads and sets by name, in the manner of mallctl. Names:
+ *   version                 const char *, read
+ *   stats.FIELD             size_t, read; FIELD of struct hak_stats
+ *   counter.NAME            uint64_t, read
+ *   opt.NAME                size_t, read and write; NAME as in HAKMEM_CONF
+ *   purge                   no value: as hak_purge
+ * Returns 0, ENOENT (no such name), EINVAL (wrong length or value), EPERM (cannot be set). */
+int hak_ctl(const char *name, void *old, size_t *old_size, const void *new_value, size_t new_size);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,185 @@
+"""The command line: options, help, and which exit status a failure has."""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import click
+
+from hakmem import __version__
+from hakmem.clone import RELEASE, Clone, find_clone, profile_folder, require_clone
+from hakmem.errors import OWN_FAILURE, HakmemError
+from hakmem.terminal import say
+
+USAGE_ERROR = 2
+INTERRUPTED = 130
+
+
+def examples(*lines: str) -> str:
+    """An epilog that click leaves as it is, line by line."""
+    return "\b\nExamples:\n" + "\n".join(f"  ./hakmem {line}" for line in lines)
+
+
+@click.group(
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=examples("run -- python3 -c 'print(\"hello\")'", "run", "test"),
+)
+@click.version_option(__version__, prog_name="hakmem")
+def cli() -> None:
+    """hakmem, a drop-in malloc for Linux: build it, test it, run programs on it."""
+
+
+@cli.command(
+    context_settings={"allow_interspersed_args": False},
+    epilog=examples(
+        "run -- python3 script.py",
+        "run --profile lean --stats -- gcc -c file.c",
+        "run --conf retain:64M,huge_pages:0 -- redis-server",
+        "run --quick",
+    ),
+)
+@click.option("--profile", metavar="NAME", help="Use the settings of profiles/NAME.env.")
+@click.option("--conf", metavar="K:V,...", help="Settings; they win over all others.")
+@click.option("--stats", is_flag=True, help="Print hakmem's counters when the program ends.")
+@click.option(
+    "--library",
+    metavar="PATH",
+    type=click.Path(exists=True, dir_okay=False, resolve_path=True, path_type=Path),
+    help="Preload this library instead of building the clone's.",
+)
+@click.option("--quick", is_flag=True, help="Demonstration: one round instead of three.")
+@click.option("--json", "as_json", is_flag=True, help="Demonstration: print results as JSON.")
+@click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="[-- CMD [ARG...]]")
+@click.pass_obj
+def run(
+    clone: Clone | None,
+    profile: str | None,
+    conf: str | None,
+    stats: bool,
+    library: Path | None,
+    quick: bool,
+    as_json: bool,
+    command: tuple[str, ...],
+) -> int:
+    """Run a program on hakmem, or a demonstration.
+
+    The library is built first if it is missing or out of date. Without CMD, a demonstration:
+    Python on a large JSON document and g++ on a file full of templates, under glibc and hakmem in
+    turn, with time, memory and page faults side by side.
+
+    Settings come from --conf, else from HAKMEM_ variables in the environment, else from the
+    profile. The exit status is CMD's own; 125 if hakmem failed, 126 if CMD cannot be run, 127 if
+    it is not found.
+    """
+    from hakmem.settings import load_profile, merged_environment
+
+    if command and (quick or as_json):
+        raise click.UsageError("--quick and --json belong to the demonstration, without CMD")
+    values = load_profile(profile_folder(clone), profile) if profile else {}
+    environment = merged_environment(os.environ, values, conf)
+    if stats:
+        environment["HAKMEM_STATS"] = "1"
+    preload = library or _library(clone)
+    if command:
+        from hakmem.launch import become, with_preload
+
+        become(command, with_preload(environment, preload))
+    from hakmem.demo import demonstrate
+
+    name = library.name if library else "hakmem"
+    return demonstrate(preload, name, environment, quick, as_json)
+
+
+def _library(clone: Clone | None) -> Path:
+    from hakmem.build import ensure_library
+
+    return ensure_library(require_clone(clone))
+
+
+@cli.command(epilog=examples("build", "build --preset debug"))
+@click.option("--preset", default=RELEASE, show_default=True, help="A preset of CMakePresets.json.")
+@click.pass_obj
+def build(clone: Clone | None, preset: str) -> int:
+    """Build the library and its tests."""
+    from hakmem.build import build as build_preset
+
+    build_preset(require_clone(clone), preset)
+    return 0
+
+
+@cli.command(epilog=examples("setup", "setup --all"))
+@click.option("--all", "everything", is_flag=True, help="Also what only `test --all` uses.")
+@click.option("--json", "as_json", is_flag=True, help="Print the tools found as JSON.")
+@click.pass_obj
+def setup(clone: Clone | None, everything: bool, as_json: bool) -> int:
+    """Install the tools and list them.
+
+    That is: all that building and testing need. The installing itself was done by the time this
+    list is printed; nothing is installed twice.
+    """
+    from hakmem import toolbox
+
+    require_clone(clone)
+    if as_json:
+        click.echo(json.dumps(toolbox.as_json(), indent=2))
+        return 0
+    for tool in toolbox.tools():
+        click.echo(f"{tool.name:<14}{tool.version or 'not installed':<16}for {tool.use}")
+    if not everything:
+        click.echo("What is for `test --all` comes with ./hakmem setup --all")
+    return 0
+
+
+@cli.command(epilog=examples("test", "test --preset asan -R fork", "test --all --budget 60"))
+@click.option("--all", "everything", is_flag=True, help="Long tests too, with their programs.")
+@click.option("--preset", help="Only this preset of CMakePresets.json.")
+@click.option("-L", "--label", metavar="REGEX", help="Only CTest tests with such a label.")
+@click.option("-R", "--regex", metavar="REGEX", help="Only CTest tests with such a name.")
+@click.option("--budget", type=float, metavar="MINUTES", help="Begin no preset after this long.")
+@click.option("--json", "as_json", is_flag=True, help="Print the counts as JSON.")
+@click.pass_obj
+def test(
+    clone: Clone | None,
+    everything: bool,
+    preset: str | None,
+    label: str | None,
+    regex: str | None,
+    budget: float | None,
+    as_json: bool,
+) -> int:
+    """Build hakmem and run its tests.
+
+    First the release build, then those with sanitizers and the debug build.
+
+    Ends with one line of counts over all presets, and fails if a test failed or none ran. Without
+    --all it takes at most about 15 minutes on two processors; what then found no time is named.
+    """
+    from hakmem.suite import Selection, run_suite
+
+    selection = Selection(everything, preset, label, regex, budget)
+    return run_suite(require_clone(clone), selection, as_json)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    words = sys.argv[1:] if arguments is None else arguments
+    running = words[:1] == ["run"]
+    clone = find_clone()
+    name = "./hakmem" if clone else "hakmem"
+    try:
+        status = cli.main(words, prog_name=name, standalone_mode=False, obj=clone)
+        return int(status or 0)
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()
+        return USAGE_ERROR
+    except click.ClickException as error:
+        error.show()
+        return OWN_FAILURE if running else USAGE_ERROR
+    except HakmemError as error:
+        say(str(error))
+        return error.status or (OWN_FAILURE if running else 1)
+    except OSError as error:
+        say(str(error))
+        return OWN_FAILURE if running else 1
+    except (KeyboardInterrupt, click.Abort):
+        return INTERRUPTED

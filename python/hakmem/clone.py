@@ -1,0 +1,43 @@
+"""Where the parts of hakmem lie: in a clone, or beside the installed package."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from hakmem.errors import HakmemError
+
+RELEASE = "release"
+LIBRARY_NAME = "libhakmem.so"
+
+
+@dataclass(frozen=True)
+class Clone:
+    """A checkout of hakmem's sources."""
+
+    root: Path
+
+    def build_folder(self, preset: str) -> Path:
+        return self.root / "build" / preset
+
+    def library(self, preset: str = RELEASE) -> Path:
+        return self.build_folder(preset) / LIBRARY_NAME
+
+
+def find_clone() -> Clone | None:
+    """The clone whose `hakmem` script started this process, if one did.
+
+    The variable is taken out of the environment: programs run on hakmem must not see it, for
+    the library reads every HAKMEM_ variable as a setting.
+    """
+    root = os.environ.pop("HAKMEM_CLONE", None)
+    return Clone(Path(root)) if root else None
+
+
+def require_clone(clone: Clone | None) -> Clone:
+    if clone is None:
+        raise HakmemError("this command works in a clone of hakmem only; start it as ./hakmem")
+    return clone
+
+
+def profile_folder(clone: Clone | None) -> Path:
+    return clone.root / "profiles" if clone else Path(__file__).parent / "profiles"

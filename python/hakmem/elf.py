@@ -1,0 +1,101 @@
+"""Whether LD_PRELOAD acts on a program, read from the file's own headers."""
+
+import os
+import shutil
+import stat
+import struct
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+PT_INTERP = 3
+MACHINE_OFFSET = 18
+
+
+@dataclass(frozen=True)
+class ElfHeader:
+    bits: int
+    machine: int
+    has_loader: bool
+
+
+def read_elf(path: Path) -> ElfHeader | None:
+    """What the headers say, or None if this is not an ELF file."""
+    with path.open("rb") as file:
+        ident = file.read(16)
+        if len(ident) < 16 or ident[:4] != b"\x7fELF" or ident[4] not in (1, 2):
+            return None
+        bits = 32 * ident[4]
+        order = "<" if ident[5] == 1 else ">"
+        try:
+            file.seek(MACHINE_OFFSET)
+            (machine,) = struct.unpack(order + "H", file.read(2))
+            return ElfHeader(bits, machine, _has_loader(file, bits, order))
+        except struct.error:
+            return None
+
+
+def _has_loader(file: BinaryIO, bits: int, order: str) -> bool:
+    """Whether a program header names the dynamic loader, which is what reads LD_PRELOAD."""
+    # Offsets of e_phoff and e_phentsize in the file header of each width.
+    table_at, table_format, sizes_at = (28, "I", 42) if bits == 32 else (32, "Q", 54)
+    file.seek(table_at)
+    (table,) = struct.unpack(order + table_format, file.read(struct.calcsize(table_format)))
+    file.seek(sizes_at)
+    size, count = struct.unpack(order + "HH", file.read(4))
+    for index in range(count):
+        file.seek(table + index * size)
+        (kind,) = struct.unpack(order + "I", file.read(4))
+        if kind == PT_INTERP:
+            return True
+    return False
+
+
+def program_behind(path: Path) -> Path:
+    """The file the kernel ends up loading: for a script its interpreter, looked up behind env."""
+    with path.open("rb") as file:
+        line = file.readline(256)
+    if not line.startswith(b"#!"):
+        return path
+    words = os.fsdecode(line[2:]).split()
+    if words and Path(words[0]).name == "env" and len(words) > 1:
+        words = [word for word in words[1:] if not word.startswith("-") and "=" not in word]
+        words = [shutil.which(words[0]) or ""] if words else []
+    return Path(words[0]) if words and Path(words[0]).is_file() else path
+
+
+def gains_privilege(path: Path) -> bool:
+    """Whether starting the file changes who the process is; the loader then drops LD_PRELOAD."""
+    status = path.stat()
+    user = bool(status.st_mode & stat.S_ISUID) and status.st_uid != os.getuid()
+    group = bool(status.st_mode & stat.S_ISGID) and status.st_gid != os.getgid()
+    return user or group or (os.getuid() != 0 and _has_capabilities(path))
+
+
+def _has_capabilities(path: Path) -> bool:
+    try:
+        return bool(os.getxattr(path, "security.capability"))
+    except OSError:
+        return False
+
+
+def preload_obstacle(path: Path) -> str | None:
+    """Why hakmem will not act on this program, or None if nothing stands in its way."""
+    try:
+        # The set-user-ID bit of a script is ignored by the kernel, that of its interpreter is not.
+        program = program_behind(path)
+        header = read_elf(program)
+        if header is None:
+            return None
+        own = read_elf(Path(sys.executable))
+        if gains_privilege(program):
+            return f"{program} runs with another user's rights (set-user-ID or capabilities)"
+        if not header.has_loader:
+            return f"{program} is statically linked"
+        if own and (own.bits, own.machine) != (header.bits, header.machine):
+            return f"{program} is built for another kind of processor than hakmem"
+    except OSError:
+        # Executable but not readable: cannot tell, so nothing is claimed.
+        return None
+    return None

@@ -1,0 +1,76 @@
+"""Replaces this process by the user's program with hakmem preloaded."""
+
+import errno
+import os
+import shutil
+import signal
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from hakmem.elf import preload_obstacle
+from hakmem.errors import CANNOT_RUN, NOT_FOUND, HakmemError
+from hakmem.terminal import say
+
+
+def with_preload(environment: Mapping[str, str], library: Path) -> dict[str, str]:
+    """Puts the library in front of what is preloaded already."""
+    name = str(library)
+    result = dict(environment)
+    if any(character in name for character in " :;$"):
+        # LD_PRELOAD cannot quote a blank; a bare name is looked up in LD_LIBRARY_PATH, which can
+        # hold one.
+        folder = str(library.parent)
+        if any(character in folder for character in ":;$"):
+            raise HakmemError(f"the loader cannot take a path with ':', ';' or '$': {folder}")
+        name = library.name
+        result["LD_LIBRARY_PATH"] = _joined(environment.get("LD_LIBRARY_PATH"), folder)
+    result["LD_PRELOAD"] = _joined(name, environment.get("LD_PRELOAD"))
+    return result
+
+
+def _joined(*parts: str | None) -> str:
+    return ":".join(part for part in parts if part)
+
+
+def find_program(command: str, environment: Mapping[str, str]) -> Path:
+    if "/" in command:
+        path = Path(command)
+        if not path.exists():
+            raise HakmemError(f"{command}: not found", NOT_FOUND)
+        if path.is_dir() or not os.access(path, os.X_OK):
+            raise HakmemError(f"{command}: cannot be run", CANNOT_RUN)
+        return path
+    search = environment.get("PATH", os.defpath)
+    found = shutil.which(command, path=search)
+    if found:
+        return Path(found)
+    if any((Path(folder) / command).is_file() for folder in search.split(":")):
+        raise HakmemError(f"{command}: cannot be run", CANNOT_RUN)
+    raise HakmemError(f"{command}: not found", NOT_FOUND)
+
+
+def become(command: Sequence[str], environment: Mapping[str, str]) -> NoReturn:
+    """Signals and the exit status are the program's own, since no process of ours stays."""
+    path = find_program(command[0], environment)
+    obstacle = preload_obstacle(path)
+    if obstacle:
+        say(f"warning: {obstacle}, so hakmem does not act on it")
+    # Python ignores these two, and what is ignored stays so in the program.
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+    try:
+        os.execve(path, list(command), environment)
+    except OSError as error:
+        if error.errno == errno.ENOEXEC:
+            _become_script(path, command, environment)
+        status = NOT_FOUND if error.errno == errno.ENOENT else CANNOT_RUN
+        raise HakmemError(f"{command[0]}: {error.strerror}", status) from error
+
+
+def _become_script(path: Path, command: Sequence[str], environment: Mapping[str, str]) -> None:
+    """A text file without #! is the shell's, as it is for every shell; anything else is broken."""
+    with path.open("rb") as file:
+        if b"\0" in file.read(256):
+            return
+    os.execve("/bin/sh", ["sh", str(path), *command[1:]], environment)

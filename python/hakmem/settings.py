@@ -1,0 +1,72 @@
+"""Settings of the library as environment variables: profiles, --conf, and which of them wins."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from hakmem.errors import HakmemError
+
+VARIABLE = re.compile(r"HAKMEM_[A-Z][A-Z0-9_]*")
+CONF_ITEM = re.compile(r"[a-z][a-z0-9_]*:[^,:\s]+")
+
+
+def profile_names(folder: Path) -> list[str]:
+    return sorted(path.stem for path in folder.glob("*.env"))
+
+
+def load_profile(folder: Path, name: str) -> dict[str, str]:
+    known = profile_names(folder)
+    if name not in known:
+        listed = ", ".join(known) or "none"
+        raise HakmemError(f"no profile named '{name}'; there are: {listed}")
+    path = folder / f"{name}.env"
+    return parse_profile(path.read_text(encoding="utf-8"), path.name)
+
+
+def parse_profile(text: str, source: str) -> dict[str, str]:
+    """KEY=VALUE lines; empty lines and lines that begin with # are skipped."""
+    values: dict[str, str] = {}
+    for number, raw in enumerate(text.splitlines(), start=1):
+        line = raw.strip()
+        if not line or line.startswith("#"):
+            continue
+        key, equals, value = (part.strip() for part in line.partition("="))
+        if not equals or not VARIABLE.fullmatch(key):
+            problem = f"{source}:{number}: not a HAKMEM_KEY=VALUE line: {line}"
+            raise HakmemError(problem)
+        values[key] = value
+    return values
+
+
+def conf_keys(conf: str) -> list[str]:
+    """The keys of a "key:value,..." string that a user typed."""
+    items = [item.strip() for item in conf.split(",") if item.strip()]
+    for item in items:
+        if not CONF_ITEM.fullmatch(item):
+            raise HakmemError(f"--conf wants key:value,..., not '{item}'")
+    return [item.partition(":")[0] for item in items]
+
+
+def _keys_named_in(conf: str) -> set[str]:
+    return {item.partition(":")[0].strip() for item in conf.split(",")}
+
+
+def merged_environment(
+    base: Mapping[str, str], profile: Mapping[str, str], conf: str | None
+) -> dict[str, str]:
+    """The environment to run with: --conf wins over what was set before, that over the profile."""
+    environment = dict(base)
+    inherited = environment.get("HAKMEM_CONF", "")
+    settled = {_variable(key) for key in _keys_named_in(inherited)}
+    for name, value in profile.items():
+        if name not in settled:
+            environment.setdefault(name, value)
+    if conf:
+        for key in conf_keys(conf):
+            environment.pop(_variable(key), None)
+        environment["HAKMEM_CONF"] = f"{inherited},{conf}" if inherited else conf
+    return environment
+
+
+def _variable(key: str) -> str:
+    return f"HAKMEM_{key.upper()}"

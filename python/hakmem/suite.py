@@ -1,0 +1,220 @@
+"""The tests of a clone: every preset's CTest tests and the Python tests, with one closing line."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from enum import Enum
+from functools import partial
+from pathlib import Path
+
+from hakmem.build import build, cmake_tool, presets
+from hakmem.clone import RELEASE, Clone
+from hakmem.errors import HakmemError
+from hakmem.tally import Tally, read_junit
+from hakmem.terminal import say
+
+# In the order of what each finds per minute; those that CMakePresets.json lacks are not run.
+PRESET_ORDER = (RELEASE, "asan", "ubsan", "tsan", "debug", "secure")
+PYTHON_SECTION = "python"
+PROGRAMS_SECTION = "programs"
+
+# A usual run ends within 15 minutes: no preset is begun after this many.
+USUAL_BUDGET_MINUTES = 10.0
+# For tests that set no time-out of their own.
+TEST_TIMEOUT_S = 300
+LONG_TEST_TIMEOUT_S = 1800
+
+
+class Part(Enum):
+    """Which of a preset's tests, as arguments of ctest."""
+
+    ALL = ()
+    SHORT = ("-LE", "^long$")
+    LONG = ("-L", "^long$")
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which tests a user asked for."""
+
+    everything: bool = False
+    preset: str | None = None
+    label: str | None = None
+    regex: str | None = None
+    budget_minutes: float | None = None
+
+    @property
+    def filtered(self) -> bool:
+        return bool(self.label or self.regex)
+
+    @property
+    def budget_s(self) -> float:
+        minutes = self.budget_minutes
+        if minutes is None:
+            minutes = float("inf") if self.everything else USUAL_BUDGET_MINUTES
+        return minutes * 60
+
+
+@dataclass
+class Section:
+    """One part of the run and what came of it."""
+
+    name: str
+    tally: Tally
+    seconds: float
+    note: str = ""
+
+    def __str__(self) -> str:
+        note = f": {self.note}" if self.note else ""
+        return f"{self.name}: {self.tally} in {self.seconds:.0f} s{note}"
+
+
+@dataclass
+class Report:
+    sections: list[Section] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+
+    @property
+    def total(self) -> Tally:
+        return sum((section.tally for section in self.sections), Tally())
+
+    def as_json(self) -> str:
+        document = {
+            "sections": [asdict(section) for section in self.sections],
+            "left_out": self.left_out,
+            "total": asdict(self.total),
+        }
+        return json.dumps(document, indent=2)
+
+
+class Suite:
+    """Runs what a selection names; `output` is where the runners' own words go."""
+
+    def __init__(self, clone: Clone, selection: Selection, output: int) -> None:
+        self.clone = clone
+        self.selection = selection
+        self.output = output
+        self.report = Report()
+        self.started = time.monotonic()
+
+    def run(self) -> Report:
+        self._check_selection()
+        for name, step in self._steps():
+            # The first step is always taken: a budget too small for anything tests nothing.
+            if self.report.sections and self._elapsed() >= self.selection.budget_s:
+                self.report.left_out.append(name)
+            else:
+                self._take(name, step)
+        return self.report
+
+    def _check_selection(self) -> None:
+        named, known = self.selection.preset, presets(self.clone)
+        if named and named not in known:
+            raise HakmemError(f"no preset named '{named}'; there are: {', '.join(known)}")
+
+    def _steps(self) -> list[tuple[str, Callable[[], Tally]]]:
+        steps: list[tuple[str, Callable[[], Tally]]] = []
+        if not self.selection.preset and not self.selection.filtered:
+            if self.selection.everything and self._programs_script.exists():
+                steps.append((PROGRAMS_SECTION, self._install_programs))
+            steps.append((PYTHON_SECTION, self._run_pytest))
+        for preset, part in self._parts():
+            name = f"{preset}-long" if part is Part.LONG else preset
+            steps.append((name, partial(self._run_preset, preset, part)))
+        return steps
+
+    def _parts(self) -> list[tuple[str, Part]]:
+        """The long tests of all but the release build come last, since time may run out."""
+        chosen = self.selection
+        whole = Part.ALL if chosen.everything or chosen.filtered else Part.SHORT
+        if chosen.preset:
+            return [(chosen.preset, whole)]
+        known = presets(self.clone)
+        others = [preset for preset in PRESET_ORDER if preset in known and preset != RELEASE]
+        if not chosen.everything or chosen.filtered:
+            return [(preset, whole) for preset in (RELEASE, *others)]
+        short = [(preset, Part.SHORT) for preset in others]
+        return [(RELEASE, Part.ALL), *short, *((preset, Part.LONG) for preset in others)]
+
+    @property
+    def _programs_script(self) -> Path:
+        return self.clone.root / "tests" / "programs" / "install.sh"
+
+    def _elapsed(self) -> float:
+        return time.monotonic() - self.started
+
+    def _take(self, name: str, step: Callable[[], Tally]) -> None:
+        say(f"testing {name}")
+        begun, note = time.monotonic(), ""
+        try:
+            tally = step()
+        except HakmemError as error:
+            say(str(error))
+            tally, note = Tally(failed=1), str(error).splitlines()[0]
+        self.report.sections.append(Section(name, tally, time.monotonic() - begun, note))
+
+    def _install_programs(self) -> Tally:
+        """Brings the real programs that the tests use; counts only when it fails."""
+        if self._call(["bash", str(self._programs_script)]) != 0:
+            raise HakmemError("tests/programs/install.sh failed")
+        return Tally()
+
+    def _run_pytest(self) -> Tally:
+        return self._counted(
+            lambda junit: [sys.executable, "-m", "pytest", "-q", f"--junit-xml={junit}"]
+        )
+
+    def _run_preset(self, preset: str, part: Part) -> Tally:
+        build(self.clone, preset)
+        return self._counted(lambda junit: self._ctest(preset, part, junit))
+
+    def _ctest(self, preset: str, part: Part, junit: Path) -> list[str]:
+        chosen = self.selection
+        timeout = LONG_TEST_TIMEOUT_S if chosen.everything else TEST_TIMEOUT_S
+        command: list[str] = [
+            *(cmake_tool("ctest"), "--test-dir", str(self.clone.build_folder(preset))),
+            *("--output-on-failure", "--no-tests=ignore", "--output-junit", str(junit)),
+            *("-j", str(len(os.sched_getaffinity(0))), "--timeout", str(timeout)),
+        ]
+        if chosen.label:
+            command += ["-L", chosen.label]
+        if chosen.regex:
+            command += ["-R", chosen.regex]
+        return [*command, *part.value]
+
+    def _counted(self, command: Callable[[Path], list[str]]) -> Tally:
+        with tempfile.TemporaryDirectory(prefix="hakmem-test-") as folder:
+            junit = Path(folder) / "junit.xml"
+            status = self._call(command(junit))
+            return read_junit(junit, status)
+
+    def _call(self, command: list[str]) -> int:
+        """Runs a command whose words the user sees as they come."""
+        try:
+            return subprocess.run(
+                command,
+                cwd=self.clone.root,
+                stdin=subprocess.DEVNULL,
+                stdout=self.output,
+                check=False,
+            ).returncode
+        except OSError as error:
+            raise HakmemError(f"cannot start {command[0]}: {error.strerror}") from error
+
+
+def run_suite(clone: Clone, selection: Selection, as_json: bool) -> int:
+    output = sys.stderr if as_json else sys.stdout
+    sys.stdout.flush()
+    report = Suite(clone, selection, output.fileno()).run()
+    print("\nSummary", file=output)
+    for section in report.sections:
+        print(f"  {section}", file=output)
+    if report.left_out:
+        print(f"  left out, out of time: {', '.join(report.left_out)}", file=output)
+    print(report.as_json() if as_json else report.total, flush=True)
+    return report.total.status

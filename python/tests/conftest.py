@@ -1,0 +1,60 @@
+"""What the tests share: a way to run the command line as users do, and small programs to run."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="session")
+def compiler() -> str:
+    found = shutil.which("gcc")
+    if found is None:
+        pytest.skip("gcc is not installed")
+    return found
+
+
+@pytest.fixture(scope="session")
+def marker_library(compiler: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A library whose constructor says that it was preloaded; the folder has a blank in it."""
+    folder = tmp_path_factory.mktemp("a folder")
+    source = folder / "marker.c"
+    source.write_text(
+        "#include <unistd.h>\n"
+        "__attribute__((constructor)) static void mark(void) {\n"
+        '    if (write(2, "preloaded\\n", 10) < 0) _exit(99);\n'
+        "}\n"
+    )
+    library = folder / "libmarker.so"
+    command = [compiler, "-shared", "-fPIC", str(source), "-o", str(library)]
+    subprocess.run(command, check=True)
+    return library
+
+
+@pytest.fixture
+def hakmem(tmp_path: Path) -> Run:
+    """Runs the command line in a process of its own, from a clone that has profiles only."""
+    clone = tmp_path / "clone"
+    shutil.copytree(ROOT / "profiles", clone / "profiles")
+
+    def run(
+        *arguments: str | Path, environment: dict[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        inherited = {k: v for k, v in os.environ.items() if not k.startswith(("HAKMEM_", "LD_"))}
+        return subprocess.run(
+            [sys.executable, "-I", "-m", "hakmem", *map(str, arguments)],
+            env=inherited | {"HAKMEM_CLONE": str(clone)} | (environment or {}),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
+        )
+
+    return run

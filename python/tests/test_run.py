@@ -1,0 +1,107 @@
+"""`hakmem run`: the program is unchanged but for what it was asked to be run with."""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+from conftest import Run
+
+from hakmem.launch import with_preload
+
+
+def test_exit_status_is_the_programs(hakmem: Run, marker_library: Path) -> None:
+    result = hakmem("run", "--library", marker_library, "--", "sh", "-c", "exit 42")
+    assert result.returncode == 42
+    assert "preloaded" in result.stderr
+
+
+def test_death_by_signal_is_the_programs(hakmem: Run, marker_library: Path) -> None:
+    result = hakmem("run", "--library", marker_library, "--", "sh", "-c", "kill -SEGV $$")
+    assert result.returncode == -signal.SIGSEGV
+
+
+def test_program_sees_default_signals(hakmem: Run, marker_library: Path) -> None:
+    result = hakmem("run", "--library", marker_library, "grep", "SigIgn", "/proc/self/status")
+    ignored = int(result.stdout.split()[1], 16)
+    assert not ignored & (1 << (signal.SIGPIPE - 1) | 1 << (signal.SIGXFSZ - 1))
+
+
+def test_options_after_the_program_are_the_programs(hakmem: Run, marker_library: Path) -> None:
+    result = hakmem("run", "--library", marker_library, "echo", "--stats", "--help")
+    assert result.stdout == "--stats --help\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        (["--", "no-such-program"], 127, "not found"),
+        (["--", "/no/such/program"], 127, "not found"),
+        (["--", "/etc/passwd"], 126, "cannot be run"),
+        (["--", "/etc"], 126, "cannot be run"),
+        (["--conf", "nonsense", "--", "true"], 125, "nonsense"),
+        (["--profile", "nope", "--", "true"], 125, "tinyhot_best"),
+        (["--no-such-option", "--", "true"], 125, "--no-such-option"),
+        (["--json", "--", "true"], 125, "--json"),
+    ],
+)
+def test_own_failures(
+    hakmem: Run, marker_library: Path, arguments: list[str], status: int, message: str
+) -> None:
+    result = hakmem("run", "--library", marker_library, *arguments)
+    assert result.returncode == status
+    assert message in result.stderr
+
+
+def test_broken_program_cannot_run(hakmem: Run, marker_library: Path, tmp_path: Path) -> None:
+    program = tmp_path / "broken"
+    program.write_bytes(b"\x7fELF\0\0\0\0 not really")
+    program.chmod(0o755)
+    assert hakmem("run", "--library", marker_library, program).returncode == 126
+
+
+def test_script_without_interpreter_line(hakmem: Run, marker_library: Path, tmp_path: Path) -> None:
+    script = tmp_path / "script"
+    script.write_text('echo "$0 $1"; exit 3\n')
+    script.chmod(0o755)
+    result = hakmem("run", "--library", marker_library, script, "argument")
+    assert (result.returncode, result.stdout) == (3, f"{script} argument\n")
+
+
+def test_clone_that_cannot_be_built(hakmem: Run) -> None:
+    result = hakmem("run", "--", "true")
+    assert result.returncode == 125
+    assert "CMakePresets.json" in result.stderr
+
+
+def test_environment(hakmem: Run, marker_library: Path) -> None:
+    arguments = ("--profile", "lean", "--conf", "retain:1M", "--stats", "--", "env")
+    inherited = {"HAKMEM_PREFAULT": "1", "LD_LIBRARY_PATH": "/somewhere"}
+    result = hakmem("run", "--library", marker_library, *arguments, environment=inherited)
+    values = dict(line.split("=", 1) for line in result.stdout.splitlines() if "=" in line)
+    assert values["HAKMEM_CONF"] == "retain:1M"
+    assert values["HAKMEM_STATS"] == "1"
+    assert values["HAKMEM_PREFAULT"] == "1"
+    assert values["HAKMEM_MAGAZINE_MAX"] == "16"
+    assert values["LD_LIBRARY_PATH"] == f"/somewhere:{marker_library.parent}"
+    assert "HAKMEM_RETAIN" not in values
+    assert "HAKMEM_CLONE" not in values
+
+
+def test_preload_goes_before_what_is_preloaded() -> None:
+    environment = with_preload({"LD_PRELOAD": "libother.so"}, Path("/lib/libhakmem.so"))
+    assert environment["LD_PRELOAD"] == "/lib/libhakmem.so:libother.so"
+    assert "LD_LIBRARY_PATH" not in environment
+
+
+def test_warning_about_static_program(
+    hakmem: Run, marker_library: Path, compiler: str, tmp_path: Path
+) -> None:
+    program = tmp_path / "static"
+    source = tmp_path / "static.c"
+    source.write_text("int main(void) { return 5; }\n")
+    if os.system(f"{compiler} -static {source} -o {program}") != 0:
+        pytest.skip("no static C library")
+    result = hakmem("run", "--library", marker_library, program)
+    assert result.returncode == 5
+    assert "statically linked" in result.stderr

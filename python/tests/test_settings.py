@@ -1,0 +1,60 @@
+"""Profiles, --conf, and which of them wins."""
+
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+
+from hakmem.errors import HakmemError
+from hakmem.settings import conf_keys, load_profile, merged_environment, parse_profile
+from hakmem.settings import profile_names as names
+
+
+def test_profile_lines() -> None:
+    text = "# why\n\nHAKMEM_RETAIN=64M\n  HAKMEM_PREFAULT = 0 \n"
+    assert parse_profile(text, "x.env") == {"HAKMEM_RETAIN": "64M", "HAKMEM_PREFAULT": "0"}
+
+
+@pytest.mark.parametrize("line", ["HAKMEM_RETAIN", "RETAIN=1", "LD_PRELOAD=x", "HAKMEM_=1"])
+def test_bad_profile_line_is_named(line: str) -> None:
+    with pytest.raises(HakmemError, match=r"x\.env:2"):
+        parse_profile(f"# first\n{line}\n", "x.env")
+
+
+def test_every_profile_shipped_can_be_read() -> None:
+    folder = ROOT / "profiles"
+    assert names(folder) == ["default", "lean", "tinyhot_best", "tinyhot_tput"]
+    for name in names(folder):
+        assert (folder / f"{name}.env").read_text().startswith("# ")
+        load_profile(folder, name)
+
+
+def test_unknown_profile_lists_the_known(tmp_path: Path) -> None:
+    (tmp_path / "one.env").touch()
+    with pytest.raises(HakmemError, match="'two'; there are: one"):
+        load_profile(tmp_path, "two")
+
+
+def test_profile_cannot_leave_its_folder(tmp_path: Path) -> None:
+    (tmp_path / "outside.env").touch()
+    (tmp_path / "inside").mkdir()
+    with pytest.raises(HakmemError):
+        load_profile(tmp_path / "inside", "../outside")
+
+
+def test_conf_keys() -> None:
+    assert conf_keys("retain:64M, prefault:0") == ["retain", "prefault"]
+    for bad in ("retain", "retain=1", "retain:", ":1", "retain:1:2"):
+        with pytest.raises(HakmemError):
+            conf_keys(bad)
+
+
+def test_precedence() -> None:
+    profile = {"HAKMEM_RETAIN": "1", "HAKMEM_PREFAULT": "1", "HAKMEM_MAGAZINE_MAX": "16"}
+    base = {"HAKMEM_CONF": "retain:2", "HAKMEM_PREFAULT": "2", "HAKMEM_HUGE_PAGES": "2"}
+    merged = merged_environment(base, profile, "huge_pages:3")
+    assert merged == {
+        "HAKMEM_CONF": "retain:2,huge_pages:3",
+        "HAKMEM_PREFAULT": "2",
+        "HAKMEM_MAGAZINE_MAX": "16",
+    }

@@ -1,0 +1,144 @@
+/* malloc and its family, under the library's own names; the standard's names are aliases. */
+#include "api/api.h"
+
+HAK_EXPORT void *hak_malloc(size_t size)
+{
+    return api_alloc(size);
+}
+
+HAK_EXPORT void hak_free(void *p)
+{
+    api_free(p, "free");
+}
+
+static HAK_COLD void *too_large(void)
+{
+    errno = ENOMEM;
+    return NULL;
+}
+
+static HAK_COLD void *not_an_alignment(void)
+{
+    errno = EINVAL;
+    return NULL;
+}
+
+HAK_EXPORT void *hak_calloc(size_t count, size_t size)
+{
+    size_t total;
+    if (HAK_UNLIKELY(__builtin_mul_overflow(count, size, &total)))
+        return too_large();
+    return check_out(front_alloc_zeroed(total));
+}
+
+static void *resize(void *p, size_t size, const char *what)
+{
+    if (p == NULL)
+        return api_alloc(size);
+    if (size == 0) {
+        api_free(p, what);
+        return NULL;
+    }
+    /* Out of the map first: once freed, the block may be another thread's at any time. */
+    check_in(p, what);
+    void *q = front_realloc(p, size);
+    check_out(q != NULL ? q : p);
+    return q;
+}
+
+HAK_EXPORT void *hak_realloc(void *p, size_t size)
+{
+    return resize(p, size, "realloc");
+}
+
+HAK_EXPORT void *hak_reallocarray(void *p, size_t count, size_t size)
+{
+    size_t total;
+    if (HAK_UNLIKELY(__builtin_mul_overflow(count, size, &total)))
+        return too_large();
+    return resize(p, total, "reallocarray");
+}
+
+HAK_EXPORT void *hak_aligned_alloc(size_t alignment, size_t size)
+{
+    if (HAK_UNLIKELY(!is_power_of_two(alignment)))
+        return not_an_alignment();
+    return check_out(front_alloc_aligned(alignment, size));
+}
+
+HAK_EXPORT void *hak_memalign(size_t alignment, size_t size) SAME_AS(hak_aligned_alloc);
+
+HAK_EXPORT int hak_posix_memalign(void **out, size_t alignment, size_t size)
+{
+    if (!is_power_of_two(alignment) || alignment % sizeof(void *) != 0)
+        return EINVAL;
+    int saved = errno;
+    void *p = check_out(front_alloc_aligned(alignment, size));
+    errno = saved;
+    if (p == NULL)
+        return ENOMEM;
+    *out = p;
+    return 0;
+}
+
+static size_t page_size(void)
+{
+    return region_init() ? hak_region.page_size : 4096;
+}
+
+HAK_EXPORT void *hak_valloc(size_t size)
+{
+    return check_out(front_alloc_aligned(page_size(), size));
+}
+
+HAK_EXPORT void *hak_pvalloc(size_t size)
+{
+    size_t page = page_size();
+    if (size > PTRDIFF_MAX)
+        return too_large();
+    return check_out(front_alloc_aligned(page, size == 0 ? page : round_up(size, page)));
+}
+
+HAK_EXPORT size_t hak_usable_size(const void *p)
+{
+    check_live(p, "malloc_usable_size");
+    return p == NULL ? 0 : front_usable(p, "malloc_usable_size");
+}
+
+HAK_EXPORT void hak_free_sized(void *p, size_t size)
+{
+    check_size(p, size, "free_sized");
+    api_free(p, "free_sized");
+    (void)size;
+}
+
+HAK_EXPORT void hak_free_aligned_sized(void *p, size_t alignment, size_t size)
+{
+    check_size(p, size, "free_aligned_sized");
+    check_alignment(p, alignment, "free_aligned_sized");
+    api_free(p, "free_aligned_sized");
+    (void)alignment, (void)size;
+}
+
+HAK_EXPORT void *hak_alloc_at(size_t size, uintptr_t site)
+{
+    (void)site; /* the mind's business; every site is treated alike until it has rules */
+    return api_alloc(size);
+}
+
+#if HAK_INTERPOSE
+void *malloc(size_t size) SAME_AS(hak_malloc);
+void free(void *p) SAME_AS(hak_free);
+void *calloc(size_t count, size_t size) SAME_AS(hak_calloc);
+void *realloc(void *p, size_t size) SAME_AS(hak_realloc);
+void *reallocarray(void *p, size_t count, size_t size) SAME_AS(hak_reallocarray);
+void *aligned_alloc(size_t alignment, size_t size) SAME_AS(hak_aligned_alloc);
+void *memalign(size_t alignment, size_t size) SAME_AS(hak_aligned_alloc);
+int posix_memalign(void **out, size_t alignment, size_t size) SAME_AS(hak_posix_memalign);
+void *valloc(size_t size) SAME_AS(hak_valloc);
+void *pvalloc(size_t size) SAME_AS(hak_pvalloc);
+size_t malloc_usable_size(void *p) SAME_AS(hak_usable_size);
+void cfree(void *p) SAME_AS(hak_free);
+void free_sized(void *p, size_t size) SAME_AS(hak_free_sized);
+void free_aligned_sized(void *p, size_t alignment, size_t size) SAME_AS(hak_free_aligned_sized);
+#endif

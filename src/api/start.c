@@ -1,0 +1,58 @@
+/* The library's constructor and what is printed at exit. */
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "api/api.h"
+#include "control/crash.h"
+#include "control/options.h"
+#include "control/stats.h"
+#include "os/os.h"
+
+/* hak_options.output with %p replaced by the process id. */
+static void output_path(char *out, size_t room)
+{
+    const char *from = hak_options.output, *mark = strstr(from, "%p");
+    if (mark == NULL) {
+        os_format(out, room, "%s", from);
+        return;
+    }
+    char head[OPTION_TEXT_MAX];
+    os_format(head, sizeof head, "%s", from);
+    head[mark - from] = '\0';
+    os_format(out, room, "%s%u%s", head, (size_t)getpid(), mark + 2);
+}
+
+static int open_output(void)
+{
+    if (hak_options.output[0] == '\0')
+        return STDERR_FILENO;
+    char path[2 * OPTION_TEXT_MAX];
+    output_path(path, sizeof path);
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    if (fd < 0)
+        os_warn("output: cannot write to '%s'; the counters are not printed", path);
+    return fd;
+}
+
+__attribute__((destructor)) static void print_at_exit(void)
+{
+    if (!hak_options.stats)
+        return;
+    int fd = open_output();
+    if (fd < 0)
+        return;
+    struct numbers n;
+    numbers_read(&n);
+    numbers_print(&n, fd);
+    if (fd != STDERR_FILENO)
+        close(fd);
+}
+
+__attribute__((constructor)) static void start_library(void)
+{
+    options_read_environment();
+    front_init();
+    if (hak_options.crash_log && !HAK_SANITIZED)
+        crash_install();
+}

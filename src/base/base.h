@@ -1,0 +1,69 @@
+/* Words and constants that every layer uses. Nothing here has state. */
+#ifndef HAK_BASE_H
+#define HAK_BASE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define HAK_LIKELY(x) __builtin_expect(!!(x), 1)
+#define HAK_UNLIKELY(x) __builtin_expect(!!(x), 0)
+#define HAK_COLD __attribute__((cold, noinline))
+#define HAK_NOINLINE __attribute__((noinline))
+#define HAK_INLINE static inline __attribute__((always_inline))
+#define HAK_EXPORT __attribute__((visibility("default")))
+
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#define HAK_SANITIZED 1
+#else
+#define HAK_SANITIZED 0
+#endif
+
+/* HAK_CHECKED: every allocation and free is checked against an exact map of live blocks. Set in
+ * the builds `debug` and `secure`. */
+#ifndef HAK_CHECKED
+#define HAK_CHECKED 0
+#endif
+
+/* A unit is the smallest piece of address space with an owner; a slab is one or more units. */
+#define UNIT_SHIFT 16
+#define UNIT_SIZE ((size_t)1 << UNIT_SHIFT)
+
+/* A granule is what the region hands out: a SuperSlab is one, a big block is one or more. */
+#define GRANULE_SHIFT 21
+#define GRANULE_SIZE ((size_t)1 << GRANULE_SHIFT)
+#define GRANULE_UNITS ((uint32_t)(GRANULE_SIZE / UNIT_SIZE))
+
+#define SMALL_MAX ((size_t)1024)         /* A4 Tiny: served by the inlined fast path */
+#define SLAB_MAX ((size_t)64 << 10)      /* A11 Mid: served from slabs */
+#define RUN_MAX ((size_t)1 << 20)        /* A12 L2.5: served as runs of units */
+#define BLOCK_ALIGN ((size_t)16)         /* of every block of 16 bytes and more */
+#define ALIGN_MAX ((size_t)1 << 40)      /* largest alignment that is tried at all */
+
+HAK_INLINE size_t round_up(size_t n, size_t power_of_two)
+{
+    return (n + power_of_two - 1) & ~(power_of_two - 1);
+}
+
+HAK_INLINE bool is_power_of_two(size_t n)
+{
+    return n != 0 && (n & (n - 1)) == 0;
+}
+
+/* Tells the processor that this is a spin loop. */
+HAK_INLINE void cpu_relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+/* Lowest set bit of a non-zero mask. */
+HAK_INLINE uint32_t lowest_bit(uint64_t mask)
+{
+    return (uint32_t)__builtin_ctzll(mask);
+}
+
+#endif

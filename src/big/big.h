@@ -1,0 +1,30 @@
+/* Big blocks (above 1 MiB): whole granules of their own, and the BigCache ("Whale cache"), a bounded
+ * store of freed ones that keep their pages.
+ *
+ * Calls: region, os. Called by: front, purge, control (numbers). */
+#ifndef HAK_BIG_H
+#define HAK_BIG_H
+
+#include "region/region.h"
+
+/* A block of at least `size` bytes at a multiple of `alignment` (a power of two); NULL: no memory.
+ * `*zeroed`: it reads as zeros. */
+void *big_alloc(size_t size, size_t alignment, bool *zeroed);
+
+/* The unit's word said WORD_BIG. False if another thread freed it first. */
+bool big_free(size_t unit);
+
+/* Makes the block `size` bytes (above RUN_MAX), where it is or by moving its pages; NULL: cannot,
+ * and the block is as it was. */
+void *big_resize(size_t unit, size_t size);
+
+/* Gives cached blocks back, oldest first, until at most `keep` bytes are cached. Returns bytes. */
+size_t big_purge(size_t keep);
+
+size_t big_live_bytes(void);
+size_t big_live_count(void);
+size_t big_cached_bytes(void);
+
+struct lock *big_lock(void);
+
+#endif

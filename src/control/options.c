@@ -1,0 +1,229 @@
+#define _GNU_SOURCE
+#include "control/options.h"
+
+#include <string.h>
+#include <sys/auxv.h>
+#include <unistd.h>
+
+#include "os/os.h"
+
+#define INITIAL_SIZE(value) (value)
+#define INITIAL_COUNT(value) (value)
+#define INITIAL_SWITCH(value) (value)
+#define INITIAL_TEXT(value) ""
+
+struct options hak_options = {
+#define OPTION(name, type, initial, least, most, text) .name = INITIAL_##type(initial),
+#include "control/options.def"
+#undef OPTION
+};
+
+enum type { SIZE, COUNT, SWITCH, TEXT };
+
+static const struct row {
+    const char *name;
+    enum type type;
+    size_t offset, least, most;
+    const char *text;
+} rows[] = {
+#define OPTION(name, type, initial, least, most, text)                                             \
+    {#name, type, offsetof(struct options, name), least, most, text},
+#include "control/options.def"
+#undef OPTION
+};
+
+enum { ROWS = sizeof rows / sizeof rows[0], NAME_MAX_LENGTH = 32 };
+
+/* ---- values ---- */
+
+static bool parse_digits(const char **at, const char *end, size_t *out)
+{
+    const char *from = *at;
+    size_t value = 0;
+    for (; *at < end && **at >= '0' && **at <= '9'; (*at)++) {
+        if (__builtin_mul_overflow(value, 10, &value) ||
+            __builtin_add_overflow(value, (size_t)(**at - '0'), &value))
+            return false;
+    }
+    *out = value;
+    return *at > from;
+}
+
+static bool parse_number(const char *at, size_t length, bool size, size_t *out)
+{
+    const char *end = at + length;
+    size_t value, shift = 0;
+    if (!parse_digits(&at, end, &value))
+        return false;
+    if (size && at < end) {
+        char unit = (char)(*at++ | 0x20);
+        if (unit != 'k' && unit != 'm' && unit != 'g')
+            return false;
+        shift = unit == 'k' ? 10 : unit == 'm' ? 20 : 30;
+    }
+    *out = value << shift;
+    return at == end && *out >> shift == value;
+}
+
+static bool equals(const char *a, size_t length, const char *b)
+{
+    return strlen(b) == length && strncasecmp(a, b, length) == 0;
+}
+
+static const char *set_row(const struct row *r, const char *value, size_t length)
+{
+    char *field = (char *)&hak_options + r->offset;
+    if (r->type == TEXT) {
+        if (length >= OPTION_TEXT_MAX)
+            return "is longer than 255 characters";
+        memcpy(field, value, length);
+        field[length] = '\0';
+        return NULL;
+    }
+    size_t number;
+    if (r->type == SWITCH && (equals(value, length, "on") || equals(value, length, "true")))
+        number = 1;
+    else if (r->type == SWITCH && (equals(value, length, "off") || equals(value, length, "false")))
+        number = 0;
+    else if (!parse_number(value, length, r->type == SIZE, &number))
+        return r->type == SIZE     ? "is not a size such as 64K, 32M or 1G"
+               : r->type == SWITCH ? "is neither 0 nor 1"
+                                   : "is not a number";
+    if (number < r->least || number > r->most)
+        return r->type == SWITCH ? "is neither 0 nor 1" : "is out of range";
+    memcpy(field, &number, sizeof number);
+    return NULL;
+}
+
+/* ---- names ---- */
+
+static const struct row *find(const char *name, size_t length)
+{
+    for (int i = 0; i < ROWS; i++) {
+        if (equals(name, length, rows[i].name))
+            return &rows[i];
+    }
+    return NULL;
+}
+
+/* Edit distance, one row at a time. */
+static size_t distance(const char *a, size_t length, const char *b)
+{
+    size_t row[NAME_MAX_LENGTH + 1], width = strlen(b);
+    for (size_t j = 0; j <= width; j++)
+        row[j] = j;
+    for (size_t i = 1; i <= length; i++) {
+        size_t diagonal = row[0];
+        row[0] = i;
+        for (size_t j = 1; j <= width; j++) {
+            size_t best = diagonal + ((a[i - 1] | 0x20) != b[j - 1]);
+            diagonal = row[j];
+            best = best < row[j] + 1 ? best : row[j] + 1;
+            row[j] = best < row[j - 1] + 1 ? best : row[j - 1] + 1;
+        }
+    }
+    return row[width];
+}
+
+static const char *nearest(const char *name, size_t length)
+{
+    const char *best = rows[0].name;
+    for (int i = 1; i < ROWS; i++) {
+        if (distance(name, length, rows[i].name) < distance(name, length, best))
+            best = rows[i].name;
+    }
+    return best;
+}
+
+const char *option_set(const char *name, size_t name_length, const char *value, size_t length)
+{
+    const struct row *r = find(name, name_length);
+    return r == NULL ? "is not a setting" : set_row(r, value, length);
+}
+
+bool option_get(const char *name, size_t *value)
+{
+    const struct row *r = find(name, strlen(name));
+    if (r == NULL || r->type == TEXT)
+        return false;
+    memcpy(value, (const char *)&hak_options + r->offset, sizeof *value);
+    return true;
+}
+
+/* ---- environment ---- */
+
+static void copy(char *out, size_t room, const char *text, size_t length)
+{
+    length = length < room - 1 ? length : room - 1;
+    memcpy(out, text, length);
+    out[length] = '\0';
+}
+
+static void set_or_warn(const char *source, const char *name, size_t name_length,
+                        const char *value, size_t length)
+{
+    char shown_name[NAME_MAX_LENGTH + 1], shown_value[64];
+    copy(shown_name, sizeof shown_name, name, name_length);
+    copy(shown_value, sizeof shown_value, value, length);
+    const struct row *r = find(name, name_length);
+    if (r == NULL) {
+        os_warn("%s: unknown setting '%s' is ignored; did you mean '%s'?", source, shown_name,
+                nearest(shown_name, strlen(shown_name)));
+        return;
+    }
+    const char *wrong = set_row(r, value, length);
+    if (wrong != NULL)
+        os_warn("%s: value '%s' of '%s' is ignored: it %s", source, shown_value, r->name, wrong);
+}
+
+static void read_conf(const char *conf)
+{
+    while (*conf != '\0') {
+        size_t length = strcspn(conf, ",");
+        const char *colon = memchr(conf, ':', length);
+        if (colon != NULL)
+            set_or_warn("HAKMEM_CONF", conf, (size_t)(colon - conf), colon + 1,
+                        length - (size_t)(colon - conf) - 1);
+        else if (length > 0)
+            set_or_warn("HAKMEM_CONF", conf, length, "", 0);
+        conf += length + (conf[length] == ',');
+    }
+}
+
+void options_read_environment(void)
+{
+    static const char prefix[] = "HAKMEM_", conf[] = "HAKMEM_CONF=", whale[] = "HKM_WHALE_CAPACITY=";
+    if (getauxval(AT_SECURE) != 0 || environ == NULL)
+        return;
+    for (char **e = environ; *e != NULL; e++) {
+        if (strncmp(*e, conf, sizeof conf - 1) == 0)
+            read_conf(*e + sizeof conf - 1);
+        else if (strncmp(*e, whale, sizeof whale - 1) == 0)
+            set_or_warn("environment", "whale_capacity", strlen("whale_capacity"),
+                        *e + sizeof whale - 1, strlen(*e + sizeof whale - 1));
+    }
+    /* Single variables second: the more specific wins. */
+    for (char **e = environ; *e != NULL; e++) {
+        const char *equal = strchr(*e, '=');
+        if (equal == NULL || strncmp(*e, prefix, sizeof prefix - 1) != 0 ||
+            strncmp(*e, conf, sizeof conf - 1) == 0)
+            continue;
+        const char *name = *e + sizeof prefix - 1;
+        set_or_warn("environment", name, (size_t)(equal - name), equal + 1, strlen(equal + 1));
+    }
+}
+
+void options_list(void (*row)(void *context, const char *name, const char *value, const char *text),
+                  void *context)
+{
+    for (int i = 0; i < ROWS; i++) {
+        const char *field = (const char *)&hak_options + rows[i].offset;
+        char number[24];
+        size_t value;
+        if (rows[i].type != TEXT) {
+            memcpy(&value, field, sizeof value);
+            os_format(number, sizeof number, "%u", value);
+        }
+        row(context, rows[i].name, rows[i].type == TEXT ? field : number, rows[i].text);
+    }
+}

@@ -1,0 +1,37 @@
+/* Settings: data that every layer may read. Filled with the defaults at link time and from the
+ * environment once, at start. */
+#ifndef HAK_OPTIONS_H
+#define HAK_OPTIONS_H
+
+#include "base/base.h"
+
+enum { OPTION_TEXT_MAX = 256 };
+
+#define OPTION_FIELD_SIZE(name) size_t name;
+#define OPTION_FIELD_COUNT(name) size_t name;
+#define OPTION_FIELD_SWITCH(name) size_t name;
+#define OPTION_FIELD_TEXT(name) char name[OPTION_TEXT_MAX];
+
+struct options {
+#define OPTION(name, type, initial, least, most, text) OPTION_FIELD_##type(name)
+#include "control/options.def"
+#undef OPTION
+};
+
+extern struct options hak_options __attribute__((visibility("hidden")));
+
+/* Reads HAKMEM_CONF and HAKMEM_<KEY>; nothing in a set-user-ID program. Bad ones are warned about
+ * and ignored. */
+void options_read_environment(void);
+
+/* Sets one by name; NULL, or what is wrong with the value. */
+const char *option_set(const char *name, size_t name_length, const char *value, size_t length);
+
+/* Value of a setting that is a number; false: there is none of that name. */
+bool option_get(const char *name, size_t *value);
+
+/* Calls `row` for each option with its name, value as text and description. */
+void options_list(void (*row)(void *context, const char *name, const char *value, const char *text),
+                  void *context);
+
+#endif

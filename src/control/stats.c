@@ -1,0 +1,111 @@
+#include "control/stats.h"
+
+#include <string.h>
+
+#include "big/big.h"
+#include "heap/registry.h"
+#include "heap/runs.h"
+#include "os/os.h"
+#include "purge/purge.h"
+#include "super/super.h"
+
+const char *const hak_counter_names[COUNTER_COUNT] = {
+#define COUNTER(name, text) #name,
+#include "control/counters.def"
+#undef COUNTER
+};
+
+static void add_class(struct numbers *n, struct heap *h, uint32_t class)
+{
+    const struct class_slabs *c = &h->classes[class];
+    if (c->slabs == 0 && c->used == 0)
+        return;
+    struct magazine *m = magazine_of(h, class);
+    size_t kept = load_relaxed(&m->cap) - load_relaxed(&m->room);
+    struct class_numbers *to = &n->classes[class];
+    to->blocks += c->used - kept;
+    to->magazine += kept;
+    to->slabs += c->slabs;
+    n->slabs += c->slabs;
+    n->slab_bytes += (size_t)c->slabs * hak_classes[class].units * UNIT_SIZE;
+}
+
+static void add_heap(struct heap *h, void *context)
+{
+    struct numbers *n = context;
+    if (load_relaxed(&h->state) == HEAP_LOST || !lock_take_if_safe(&h->lock))
+        return;
+    n->heaps++;
+    n->heaps_live += load_relaxed(&h->state) == HEAP_LIVE;
+    for (uint32_t class = 0; class < CLASS_COUNT; class ++)
+        add_class(n, h, class);
+    for (int i = 0; i < COUNTER_COUNT; i++)
+        n->counters[i] += load_relaxed(&h->counters[i]);
+    lock_release(&h->lock);
+}
+
+void numbers_read(struct numbers *n)
+{
+    memset(n, 0, sizeof *n);
+    thread_enter();
+    registry_each(add_heap, n);
+    thread_leave();
+    for (uint32_t class = 0; class < CLASS_COUNT; class ++) {
+        const struct class_numbers *c = &n->classes[class];
+        n->small_blocks += c->blocks;
+        n->small_bytes += c->blocks * hak_classes[class].size;
+        n->magazine_blocks += c->magazine;
+        n->magazine_bytes += c->magazine * hak_classes[class].size;
+    }
+    n->run_blocks = run_live_count();
+    n->run_bytes = run_live_bytes();
+    n->big_blocks = big_live_count();
+    n->big_bytes = big_live_bytes();
+    n->super_bytes = supers_mapped() << GRANULE_SHIFT;
+    n->dirty_bytes = units_dirty() * UNIT_SIZE;
+    n->big_cached = big_cached_bytes();
+    n->purged_bytes = purge_total();
+}
+
+static void print_row(int fd, const char *name, size_t value)
+{
+    char line[96];
+    size_t length = os_format(line, sizeof line, "%s %u\n", name, value);
+    os_write(fd, line, length);
+}
+
+static void print_class(int fd, uint32_t class, const struct class_numbers *c)
+{
+    char line[128];
+    size_t length = os_format(line, sizeof line, "class %u blocks %u magazine %u slabs %u\n",
+                              (size_t)hak_classes[class].size, c->blocks, c->magazine, c->slabs);
+    os_write(fd, line, length);
+}
+
+void numbers_print(const struct numbers *n, int fd)
+{
+    static const struct {
+        const char *name;
+        size_t offset;
+    } rows[] = {
+#define ROW(field) {#field, offsetof(struct numbers, field)}
+        ROW(heaps),          ROW(heaps_live),  ROW(small_blocks), ROW(small_bytes),
+        ROW(magazine_blocks), ROW(magazine_bytes), ROW(slabs),    ROW(slab_bytes),
+        ROW(run_blocks),     ROW(run_bytes),   ROW(big_blocks),   ROW(big_bytes),
+        ROW(super_bytes),    ROW(dirty_bytes), ROW(big_cached),   ROW(purged_bytes),
+#undef ROW
+    };
+    os_write(fd, "hakmem statistics\n", 18);
+    print_row(fd, "live_bytes", numbers_live(n));
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        size_t value;
+        memcpy(&value, (const char *)n + rows[i].offset, sizeof value);
+        print_row(fd, rows[i].name, value);
+    }
+    for (int i = 0; i < COUNTER_COUNT; i++)
+        print_row(fd, hak_counter_names[i], n->counters[i]);
+    for (uint32_t class = 0; class < CLASS_COUNT; class ++) {
+        if (n->classes[class].slabs != 0)
+            print_class(fd, class, &n->classes[class]);
+    }
+}

@@ -1,0 +1,39 @@
+/* Numbers: what is live, what is held for reuse, and the counters. Read by locking one heap after
+ * the other; exact when nothing else runs.
+ *
+ * Calls: heap, super, big, purge. Called by: api. */
+#ifndef HAK_STATS_H
+#define HAK_STATS_H
+
+#include "heap/heap.h"
+
+struct numbers {
+    size_t heaps, heaps_live;
+    size_t small_blocks, small_bytes;   /* live blocks up to 64 KiB, by block size */
+    size_t magazine_blocks, magazine_bytes;
+    size_t slabs, slab_bytes;
+    size_t run_blocks, run_bytes;
+    size_t big_blocks, big_bytes;
+    size_t super_bytes;    /* mapped for SuperSlabs */
+    size_t dirty_bytes;    /* free units with pages */
+    size_t big_cached;     /* freed big blocks with pages */
+    size_t purged_bytes;   /* since the start */
+    struct class_numbers {
+        size_t blocks, slabs, magazine;
+    } classes[CLASS_COUNT];
+    uint64_t counters[COUNTER_COUNT];
+};
+
+void numbers_read(struct numbers *n);
+
+/* Writes them as text, line by line, to a descriptor. */
+void numbers_print(const struct numbers *n, int fd);
+
+extern const char *const hak_counter_names[COUNTER_COUNT] __attribute__((visibility("hidden")));
+
+HAK_INLINE size_t numbers_live(const struct numbers *n)
+{
+    return n->small_bytes + n->run_bytes + n->big_bytes;
+}
+
+#endif

@@ -1,0 +1,98 @@
+#include "front/check.h"
+
+#if HAK_CHECKED
+
+#include "front/front.h"
+#include "os/os.h"
+
+enum { BITS = 64, STEP_SHIFT = 3 };
+
+static _Atomic(_Atomic uint64_t *) map;
+
+/* Reserved at the first block. Commits nothing by itself: pages come with the first bit in them. */
+static _Atomic uint64_t *get_map(void)
+{
+    _Atomic uint64_t *m = load_acquire(&map);
+    if (m != NULL)
+        return m;
+    size_t bytes = hak_region.units * (UNIT_SIZE >> STEP_SHIFT) / 8;
+    _Atomic uint64_t *fresh = os_reserve(bytes, true);
+    if (fresh == NULL || !os_commit(fresh, bytes))
+        os_fatal("no address space for the map of live blocks (%u bytes)", bytes);
+    _Atomic uint64_t *expected = NULL;
+    if (atomic_compare_exchange_strong(&map, &expected, fresh))
+        return fresh;
+    os_unmap(fresh, bytes);
+    return expected;
+}
+
+static bool find_bit(const void *p, _Atomic uint64_t **word, uint64_t *bit)
+{
+    if (unit_of(p) >= hak_region.units || ((uintptr_t)p & 7) != 0)
+        return false;
+    size_t index = ((uintptr_t)p - hak_region.base) >> STEP_SHIFT;
+    *word = &get_map()[index / BITS];
+    *bit = (uint64_t)1 << (index % BITS);
+    return true;
+}
+
+void *check_out(void *p)
+{
+    _Atomic uint64_t *word;
+    uint64_t bit;
+    if (p != NULL && find_bit(p, &word, &bit) && (or_relaxed(word, bit) & bit) != 0)
+        os_fatal("malloc: block %p is handed out twice: the heap is corrupt", (uintptr_t)p);
+    return p;
+}
+
+static _Noreturn void die(const void *p, const char *what)
+{
+    size_t unit = unit_of(p);
+    uintptr_t at = (uintptr_t)p, word = unit < hak_region.units ? unit_word(unit) : WORD_NONE;
+    if (unit >= hak_region.units)
+        os_fatal("%s(%p): invalid pointer: it was not allocated by hakmem", what, at);
+    bool starts = word > WORD_TAG_MAX ? slab_block_starts_at(slab_of_unit(unit), p)
+                                      : word == WORD_FREED && p == unit_address(unit);
+    if (starts)
+        os_fatal("%s(%p): double free or use after free: the block is free already", what, at);
+    if (word > WORD_TAG_MAX)
+        os_fatal("%s(%p): not the start of a block: blocks of %u bytes lie there", what, at,
+                 (size_t)hak_classes[slab_of_unit(unit)->class].size);
+    os_fatal("%s(%p): invalid pointer: no block starts there", what, at);
+}
+
+void check_in(void *p, const char *what)
+{
+    _Atomic uint64_t *word;
+    uint64_t bit;
+    if (p != NULL && (!find_bit(p, &word, &bit) || (and_relaxed(word, ~bit) & bit) == 0))
+        die(p, what);
+}
+
+void check_live(const void *p, const char *what)
+{
+    _Atomic uint64_t *word;
+    uint64_t bit;
+    if (p != NULL && (!find_bit(p, &word, &bit) || (load_relaxed(word) & bit) == 0))
+        die(p, what);
+}
+
+void check_size(const void *p, size_t size, const char *what)
+{
+    if (p == NULL)
+        return;
+    check_live(p, what);
+    size_t usable = front_usable(p, what);
+    size_t least = usable <= SLAB_MAX && usable > 16 ? usable / 2 : 0;
+    if (size > usable || size < least)
+        os_fatal("%s(%p): wrong size: %u was given for a block of %u bytes", what, (uintptr_t)p,
+                 size, usable);
+}
+
+void check_alignment(const void *p, size_t alignment, const char *what)
+{
+    if (p != NULL && (!is_power_of_two(alignment) || ((uintptr_t)p & (alignment - 1)) != 0))
+        os_fatal("%s(%p): wrong alignment: %u was given", what, (uintptr_t)p, alignment);
+}
+
+#endif

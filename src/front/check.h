@@ -1,0 +1,48 @@
+/* Exact map of live blocks, one bit per 8 bytes of the window: in the builds `debug` and `secure`
+ * every block is looked up on its way in and out. In the release build all of this is nothing. */
+#ifndef HAK_CHECK_H
+#define HAK_CHECK_H
+
+#include "base/base.h"
+
+#if HAK_CHECKED
+
+/* The block goes to the program. Passes p through. */
+void *check_out(void *p);
+/* The program gives the block back to function `what`. Ends the program if it is not live. */
+void check_in(void *p, const char *what);
+/* The program names the block to function `what`. */
+void check_live(const void *p, const char *what);
+/* The size (and alignment) the program gives must be those of the request. */
+void check_size(const void *p, size_t size, const char *what);
+void check_alignment(const void *p, size_t alignment, const char *what);
+
+#else
+
+HAK_INLINE void *check_out(void *p)
+{
+    return p;
+}
+
+HAK_INLINE void check_in(void *p, const char *what)
+{
+    (void)p, (void)what;
+}
+
+HAK_INLINE void check_live(const void *p, const char *what)
+{
+    (void)p, (void)what;
+}
+
+HAK_INLINE void check_size(const void *p, size_t size, const char *what)
+{
+    (void)p, (void)size, (void)what;
+}
+
+HAK_INLINE void check_alignment(const void *p, size_t alignment, const char *what)
+{
+    (void)p, (void)alignment, (void)what;
+}
+
+#endif
+#endif

@@ -1,0 +1,303 @@
+#include "front/front.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "big/big.h"
+#include "heap/registry.h"
+#include "heap/runs.h"
+#include "os/os.h"
+#include "purge/purge.h"
+
+_Thread_local struct thread hak_thread = {.heap = &hak_empty_heap};
+
+/* ---- a thread's life ---- */
+
+static struct {
+    struct lock lock;
+    _Atomic bool done;
+    bool has_key;
+    pthread_key_t key; /* its destructor is the thread-exit hook */
+} start;
+
+static void thread_exits(void *heap)
+{
+    thread_enter();
+    hak_thread.heap = &hak_empty_heap;
+    hak_thread.exited = true;
+    registry_abandon(heap);
+    thread_leave();
+    purge_if_due();
+}
+
+static void before_fork(void)
+{
+    registry_before_fork();
+}
+
+static void after_fork_in_parent(void)
+{
+    registry_after_fork(false);
+}
+
+static void after_fork_in_child(void)
+{
+    registry_after_fork(true);
+}
+
+void front_init(void)
+{
+    if (HAK_LIKELY(load_acquire(&start.done)) || !lock_take_if_safe(&start.lock))
+        return;
+    if (!load_relaxed(&start.done)) {
+        store_release(&start.done, true);
+        start.has_key = pthread_key_create(&start.key, thread_exits) == 0;
+        pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+    }
+    lock_release(&start.lock);
+}
+
+/* The calling thread's heap; NULL: it has none to use and works detached. */
+static struct heap *own_heap(uint32_t depth)
+{
+    if (HAK_UNLIKELY(depth > 1 || hak_thread.exited))
+        return NULL;
+    struct heap *h = hak_thread.heap;
+    if (HAK_LIKELY(h != &hak_empty_heap))
+        return h;
+    front_init();
+    h = registry_attach();
+    if (h == NULL)
+        return NULL;
+    hak_thread.heap = h;
+    if (start.has_key)
+        (void)pthread_setspecific(start.key, h);
+    return h;
+}
+
+/* ---- allocation ---- */
+
+static void *alloc_class(uint32_t class)
+{
+    struct heap *h = own_heap(thread_enter());
+    void *p = h != NULL ? heap_refill(h, class) : heap_alloc_detached(class);
+    thread_leave();
+    return p;
+}
+
+static void *alloc_pages(size_t size, size_t alignment, bool *zeroed)
+{
+    struct heap *h = own_heap(thread_enter());
+    void *p;
+    if (size <= RUN_MAX && alignment <= UNIT_SIZE)
+        p = run_alloc(h, size, zeroed);
+    else
+        p = big_alloc(size, alignment, zeroed);
+    thread_leave();
+    return p;
+}
+
+/* Memory that is free but not given back may be what is missing. */
+static bool make_room(void)
+{
+    thread_enter();
+    bool some = purge_everything() > 0;
+    thread_leave();
+    return some;
+}
+
+static HAK_COLD void *no_memory(void)
+{
+    errno = ENOMEM;
+    return NULL;
+}
+
+static void *class_or_fail(uint32_t class)
+{
+    void *p = alloc_class(class);
+    if (HAK_UNLIKELY(p == NULL) && make_room())
+        p = alloc_class(class);
+    return HAK_LIKELY(p != NULL) ? p : no_memory();
+}
+
+static void *pages_or_fail(size_t size, size_t alignment, bool *zeroed)
+{
+    if (size > PTRDIFF_MAX || alignment > ALIGN_MAX)
+        return no_memory();
+    void *p = alloc_pages(size, alignment, zeroed);
+    if (HAK_UNLIKELY(p == NULL) && make_room())
+        p = alloc_pages(size, alignment, zeroed);
+    return HAK_LIKELY(p != NULL) ? p : no_memory();
+}
+
+/* From the magazine if it has one. */
+static void *alloc_from_class(uint32_t class)
+{
+    struct magazine *m = magazine_of(hak_thread.heap, class);
+    uint32_t room = load_relaxed(&m->room);
+    if (HAK_LIKELY(room < load_relaxed(&m->cap))) {
+        store_relaxed(&m->room, room + 1);
+        return m->slots[room];
+    }
+    return class_or_fail(class);
+}
+
+void *front_alloc_slow(size_t size)
+{
+    if (HAK_LIKELY(size <= SLAB_MAX))
+        return alloc_from_class(class_for(size));
+    bool zeroed;
+    return pages_or_fail(size, 1, &zeroed);
+}
+
+void *front_alloc_zeroed(size_t size)
+{
+    if (HAK_LIKELY(size <= SLAB_MAX)) {
+        void *p = front_alloc(size);
+        return HAK_LIKELY(p != NULL) ? memset(p, 0, size) : NULL;
+    }
+    bool zeroed;
+    void *p = pages_or_fail(size, 1, &zeroed);
+    return p == NULL || zeroed ? p : memset(p, 0, size);
+}
+
+void *front_alloc_aligned(size_t alignment, size_t size)
+{
+    if (size == 0)
+        size = 1;
+    if (alignment <= 8)
+        return front_alloc(size);
+    if (alignment <= SLAB_MAX && size <= SLAB_MAX) {
+        uint32_t class = class_for_aligned(size, alignment);
+        if (class < CLASS_COUNT)
+            return alloc_from_class(class);
+    }
+    bool zeroed;
+    return pages_or_fail(size, alignment, &zeroed);
+}
+
+size_t front_trim(void)
+{
+    struct heap *h = own_heap(thread_enter());
+    if (h != NULL) {
+        outbox_flush_all(h);
+        runs_empty(h);
+        lock_take(&h->lock);
+        inbox_drain(h, false);
+        heap_empty_magazines(h);
+        lock_release(&h->lock);
+    }
+    size_t bytes = purge_everything();
+    thread_leave();
+    return bytes;
+}
+
+/* ---- what a pointer is ---- */
+
+static _Noreturn HAK_COLD void die_not_a_block(const void *p, const char *what, uintptr_t word)
+{
+    uintptr_t at = (uintptr_t)p;
+    if (word == WORD_FREED && (at & (UNIT_SIZE - 1)) == 0)
+        os_fatal("%s(%p): double free or use after free: the block is free already", what, at);
+    if (unit_of(p) < hak_region.units)
+        os_fatal("%s(%p): invalid pointer: no block starts there", what, at);
+    os_fatal("%s(%p): invalid pointer: it was not allocated by hakmem", what, at);
+}
+
+/* The word of the unit a block starts in; ends the program if none can start at p. */
+static uintptr_t word_of(const void *p, const char *what)
+{
+    size_t unit = unit_of(p);
+    uintptr_t word = unit < hak_region.units ? unit_word(unit) : WORD_NONE;
+    bool starts = word > WORD_TAG_MAX || word == WORD_RUN || word == WORD_BIG;
+    if (starts && word <= WORD_TAG_MAX)
+        starts = p == unit_address(unit);
+    else if (starts)
+        starts = slab_block_starts_at(slab_of_unit(unit), p);
+    if (!starts)
+        die_not_a_block(p, what, word);
+    return word;
+}
+
+/* ---- free ---- */
+
+static void free_block(void *p, size_t unit, uintptr_t word)
+{
+    struct heap *h = own_heap(thread_enter()), *owner = heap_of_word(word);
+    if (h == NULL)
+        heap_free_detached(owner, p);
+    else if (h == owner)
+        heap_flush(h, slab_of_unit(unit)->class, p);
+    else
+        remote_free(h, owner, p);
+    thread_leave();
+}
+
+static void free_pages(void *p, size_t unit, uintptr_t word)
+{
+    struct heap *h = own_heap(thread_enter());
+    bool freed = word == WORD_RUN ? run_free(h, unit) : big_free(unit);
+    thread_leave();
+    if (!freed)
+        die_not_a_block(p, "free", WORD_FREED);
+}
+
+void front_free_slow(void *p)
+{
+    if (p == NULL)
+        return;
+    int saved = errno;
+    uintptr_t word = word_of(p, "free");
+    if (word > WORD_TAG_MAX)
+        free_block(p, unit_of(p), word);
+    else
+        free_pages(p, unit_of(p), word);
+    purge_if_due();
+    errno = saved;
+}
+
+/* ---- size and resize ---- */
+
+static size_t usable_of(const void *p, uintptr_t word)
+{
+    size_t unit = unit_of(p);
+    if (word > WORD_TAG_MAX)
+        return hak_classes[slab_of_unit(unit)->class].size;
+    return slab_at(unit)->size;
+}
+
+size_t front_usable(const void *p, const char *what)
+{
+    return usable_of(p, word_of(p, what));
+}
+
+static void *resize_in_place(void *p, uintptr_t word, size_t old, size_t size)
+{
+    if (word > WORD_TAG_MAX)
+        return size <= old && size >= old / 2 ? p : NULL;
+    void *q = NULL;
+    thread_enter();
+    if (word == WORD_RUN && size > SLAB_MAX && size <= RUN_MAX)
+        q = run_resize(unit_of(p), size) ? p : NULL;
+    else if (word == WORD_BIG && size > RUN_MAX && size <= PTRDIFF_MAX)
+        q = big_resize(unit_of(p), size);
+    thread_leave();
+    return q;
+}
+
+void *front_realloc(void *p, size_t size)
+{
+    uintptr_t word = word_of(p, "realloc");
+    size_t old = usable_of(p, word);
+    void *q = resize_in_place(p, word, old, size);
+    if (q == NULL) {
+        q = front_alloc(size);
+        if (q == NULL)
+            return NULL;
+        memcpy(q, p, old < size ? old : size);
+        front_free(p);
+    }
+    purge_if_due();
+    return q;
+}

@@ -1,0 +1,67 @@
+/* Front: the code every malloc and free runs. The two inlined functions below are the only hot code
+ * of the library; everything else is reached by a tail call when they cannot serve.
+ *
+ * Calls: heap, big, purge, region. Called by: api. */
+#ifndef HAK_FRONT_H
+#define HAK_FRONT_H
+
+#include "heap/heap.h"
+
+/* Requests and frees the fast path cannot serve. Each sets errno to ENOMEM where it returns NULL. */
+void *front_alloc_slow(size_t size);
+void front_free_slow(void *p);
+
+/* Zeroed memory, aligned memory; alignment is a power of two. */
+void *front_alloc_zeroed(size_t size);
+void *front_alloc_aligned(size_t alignment, size_t size);
+
+/* What the C standard and glibc say of realloc(p, size), p and size not zero. */
+void *front_realloc(void *p, size_t size);
+
+/* Usable bytes of a live block; `what` names the caller in the message if it is none. */
+size_t front_usable(const void *p, const char *what);
+
+/* Gives back all the calling thread and the pool keep for reuse. Returns bytes. */
+size_t front_trim(void);
+
+/* Sets up what cannot be set up at link time. Runs as the library's constructor, or earlier. */
+void front_init(void);
+
+/* 16 instructions on x86-64: a size test, the thread's heap, the magazine's top. */
+HAK_INLINE void *front_alloc(size_t size)
+{
+    struct heap *h = hak_thread.heap;
+    if (HAK_LIKELY(size <= SMALL_MAX)) {
+        struct magazine *m = magazine_at(h, hak_small_offset[(size + 7) / 8]);
+        uint32_t room = load_relaxed(&m->room);
+        if (HAK_LIKELY(room < load_relaxed(&m->cap))) {
+            store_relaxed(&m->room, room + 1);
+            return m->slots[room];
+        }
+    }
+    return front_alloc_slow(size);
+}
+
+/* The unit's word names the magazine the block belongs to. Is that one of this thread's? Anything
+ * else (NULL, a foreign pointer, another thread's block, a large block) differs in the high bits. */
+HAK_INLINE void front_free(void *p)
+{
+    struct heap *h = hak_thread.heap;
+    size_t unit = unit_of(p);
+    if (HAK_LIKELY(unit < hak_region.units)) {
+        uintptr_t word = unit_word(unit);
+        if (HAK_LIKELY((word ^ (uintptr_t)h) < UNIT_SIZE)) {
+            struct magazine *m = (struct magazine *)word;
+            uint32_t room = load_relaxed(&m->room);
+            if (HAK_LIKELY(room != 0)) {
+                room--;
+                m->slots[room] = p;
+                store_relaxed(&m->room, room);
+                return;
+            }
+        }
+    }
+    front_free_slow(p);
+}
+
+#endif

@@ -1,0 +1,337 @@
+#include "heap/heap.h"
+
+#include <string.h>
+
+#include "control/options.h"
+#include "heap/registry.h"
+#include "os/os.h"
+#include "purge/purge.h"
+#include "super/super.h"
+
+enum {
+    CAP_FIRST = 8,         /* capacity a magazine starts with, doubled at each refill */
+    CAP_SPARSE = 4,        /* the same in a class that has just been sparse */
+    SPARSE_SHARE = 8,      /* a class is sparse below one eighth of its blocks in use ... */
+    SHRUNK_SHARE = 4,      /* ... or with a quarter of the slabs it had */
+    PREFAULT_FROM = 16,    /* slabs of a class from which on the next one will be filled, too */
+};
+
+const uint16_t hak_magazine_offset[CLASS_COUNT] = {
+#define CLASS(index, from, size, units, slot_count)                                                \
+    [index] = (uint16_t)offsetof(struct magazines, m##index),
+#include "slab/size_classes.def"
+#undef CLASS
+};
+
+/* Rows beyond SMALL_MAX would not fit the array; they are folded onto entry 0, which the first row
+ * then overwrites on purpose. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Woverride-init"
+#define SMALL_INDEX(n) ((n) <= SMALL_MAX ? ((n) + 7) / 8 : 0)
+const uint16_t hak_small_offset[SMALL_MAX / 8 + 1] = {
+#define CLASS(index, from, size, units, slot_count)                                                \
+    [SMALL_INDEX(from)... SMALL_INDEX(size)] = (uint16_t)offsetof(struct magazines, m##index),
+#include "slab/size_classes.def"
+#undef CLASS
+    [0] = (uint16_t)offsetof(struct magazines, m0),
+};
+#pragma GCC diagnostic pop
+
+const uint8_t hak_magazine_slots[CLASS_COUNT] = {
+#define CLASS(index, from, size, units, slot_count) [index] = slot_count,
+#include "slab/size_classes.def"
+#undef CLASS
+};
+
+struct heap hak_empty_heap;
+
+/* ---- a class's list of slabs with free blocks ---- */
+
+static struct slab *slab_from_link(uint32_t link)
+{
+    return link != 0 ? slab_at(link - 1) : NULL;
+}
+
+void slab_list(struct heap *h, struct slab *s)
+{
+    struct class_slabs *c = &h->classes[s->class];
+    uint32_t link = (uint32_t)slab_unit(s) + 1;
+    s->prev = 0;
+    s->next = c->list;
+    if (c->list != 0)
+        slab_from_link(c->list)->prev = link;
+    c->list = link;
+    c->listed++;
+    s->listed = true;
+    if (load_relaxed(&h->state) == HEAP_ORPHAN)
+        registry_count_orphaned(s->class, 1);
+}
+
+void slab_unlist(struct heap *h, struct slab *s)
+{
+    struct class_slabs *c = &h->classes[s->class];
+    if (s->prev != 0)
+        slab_from_link(s->prev)->next = s->next;
+    else
+        c->list = s->next;
+    if (s->next != 0)
+        slab_from_link(s->next)->prev = s->prev;
+    c->listed--;
+    s->listed = false;
+    if (load_relaxed(&h->state) == HEAP_ORPHAN)
+        registry_count_orphaned(s->class, -1);
+}
+
+/* ---- slabs come and go ---- */
+
+static struct slab *slab_unused_to_owned(struct heap *h, uint32_t class)
+{
+    bool zeroed;
+    uint32_t units = hak_classes[class].units;
+    ptrdiff_t unit = units_take(units, &zeroed);
+    if (unit < 0) {
+        count(h, COUNTER_pool_miss, 1);
+        return NULL;
+    }
+    count(h, COUNTER_pool_stage2, 1);
+    struct class_slabs *c = &h->classes[class];
+    if (zeroed) {
+        purge_note_fresh((size_t)units * UNIT_SIZE);
+        if (c->slabs >= PREFAULT_FROM && hak_options.prefault) {
+            os_prefault(unit_address((size_t)unit), (size_t)units * UNIT_SIZE);
+            count(h, COUNTER_prefault, 1);
+        }
+    }
+    slab_init((size_t)unit, class, h, zeroed);
+    for (uint32_t i = 0; i < units; i++)
+        unit_set_word((size_t)unit + i, (uintptr_t)magazine_of(h, class));
+    c->slabs++;
+    if (c->peak < c->slabs)
+        c->peak = c->slabs;
+    return slab_at((size_t)unit);
+}
+
+static void slab_owned_to_unused(struct heap *h, struct slab *s)
+{
+    if (s->listed)
+        slab_unlist(h, s);
+    h->classes[s->class].slabs--;
+    store_relaxed(&s->heap, NULL);
+    size_t unit = slab_unit(s);
+    uint32_t units = hak_classes[s->class].units;
+    for (uint32_t i = 0; i < units; i++)
+        unit_set_word(unit + i, WORD_NONE);
+    count(h, COUNTER_slab_release, 1);
+    units_give(unit, units, slab_touched_units(s));
+}
+
+struct slab *heap_find_slab(struct heap *h, uint32_t class)
+{
+    struct slab *s = slab_from_link(h->classes[class].list);
+    if (HAK_LIKELY(s != NULL))
+        return s;
+    s = registry_adopt_slab(h, class); /* stage 1 */
+    if (s == NULL)
+        s = slab_unused_to_owned(h, class); /* stages 2 and 3 */
+    if (s != NULL)
+        slab_list(h, s);
+    return s;
+}
+
+static HAK_COLD void die_bad_block(const struct slab *s, void *p)
+{
+    os_fatal("free(%p): not the start of a block: it lies inside a block of %u bytes", (uintptr_t)p,
+             (size_t)hak_classes[s->class].size);
+}
+
+static HAK_COLD void die_double_free(void *p)
+{
+    os_fatal("free(%p): double free: the block is free already", (uintptr_t)p);
+}
+
+void heap_put(struct heap *h, struct slab *s, void *p)
+{
+    if (HAK_UNLIKELY(load_relaxed(&s->heap) != h || s->free == p))
+        die_double_free(p);
+    if (HAK_UNLIKELY(!slab_block_starts_at(s, p)))
+        die_bad_block(s, p);
+    h->classes[s->class].used--;
+    slab_put(s, p);
+    if (s->used == 0)
+        slab_owned_to_unused(h, s);
+    else if (!s->listed)
+        slab_list(h, s);
+}
+
+/* Blocks of any number of slabs; fewer than wanted only if memory runs out. */
+static uint32_t take_blocks(struct heap *h, uint32_t class, void **out, uint32_t wanted)
+{
+    uint32_t taken = 0;
+    while (taken < wanted) {
+        struct slab *s = slab_from_link(h->classes[class].list);
+        /* One new slab is enough: what comes beyond the first block is in advance. */
+        if (s == NULL && (taken > 0 || (s = heap_find_slab(h, class)) == NULL))
+            break;
+        taken += slab_take(s, out + taken, wanted - taken);
+        if (slab_is_full(s))
+            slab_unlist(h, s);
+    }
+    h->classes[class].used += taken;
+    return taken;
+}
+
+/* ---- refill ---- */
+
+static void grow_capacity(struct heap *h, struct magazine *m, uint32_t class)
+{
+    uint32_t cap = load_relaxed(&m->cap), most = hak_magazine_slots[class];
+    if (most > hak_options.magazine_max)
+        most = (uint32_t)hak_options.magazine_max;
+    struct class_slabs *c = &h->classes[class];
+    if (cap != 0) {
+        cap *= 2;
+    } else {
+        cap = c->peak > c->slabs ? CAP_SPARSE : CAP_FIRST;
+        c->peak = c->slabs;
+    }
+    if (cap > most)
+        cap = most;
+    store_relaxed(&m->cap, cap);
+    store_relaxed(&m->room, cap);
+}
+
+static void *pop(struct magazine *m)
+{
+    uint32_t room = load_relaxed(&m->room);
+    if (room >= load_relaxed(&m->cap))
+        return NULL;
+    store_relaxed(&m->room, room + 1);
+    return m->slots[room];
+}
+
+static void *fill(struct heap *h, struct magazine *m, uint32_t class)
+{
+    grow_capacity(h, m, class);
+    uint32_t cap = load_relaxed(&m->cap);
+    uint32_t wanted = (cap + 1) / 2;
+    void **top = &m->slots[cap - wanted];
+    uint32_t taken = take_blocks(h, class, top, wanted);
+    if (taken < wanted)
+        memmove(top + (wanted - taken), top, taken * sizeof *top);
+    store_relaxed(&m->room, cap - taken);
+    return pop(m);
+}
+
+void *heap_refill(struct heap *h, uint32_t class)
+{
+    struct magazine *m = magazine_of(h, class);
+    lock_take(&h->lock);
+    count(h, COUNTER_refill, 1);
+    void *p = NULL;
+    if (load_relaxed(&h->inbox) != NULL) {
+        inbox_drain(h, true);
+        p = pop(m);
+    }
+    if (p == NULL)
+        p = fill(h, m, class);
+    lock_release(&h->lock);
+    return p;
+}
+
+/* ---- flush ---- */
+
+/* Slots [from, to) return to their slabs, oldest (highest) first. */
+static void put_slots(struct heap *h, struct magazine *m, uint32_t from, uint32_t to)
+{
+    while (to > from) {
+        void *p = m->slots[--to];
+        heap_put(h, slab_of_unit(unit_of(p)), p);
+    }
+}
+
+/* A class that has lost most of its blocks: what its magazine holds would keep slabs from becoming
+ * empty, so it holds nothing until the class is asked for again. */
+static bool is_sparse(const struct heap *h, uint32_t class)
+{
+    const struct class_slabs *c = &h->classes[class];
+    size_t blocks = (size_t)c->slabs * hak_classes[class].capacity;
+    return c->slabs >= 2 && c->used * SPARSE_SHARE < blocks;
+}
+
+static bool has_shrunk(const struct heap *h, uint32_t class)
+{
+    const struct class_slabs *c = &h->classes[class];
+    return (size_t)c->slabs * SHRUNK_SHARE <= c->peak;
+}
+
+static void empty_magazine(struct heap *h, struct magazine *m)
+{
+    put_slots(h, m, load_relaxed(&m->room), load_relaxed(&m->cap));
+    store_relaxed(&m->cap, 0);
+    store_relaxed(&m->room, 0);
+}
+
+static void spill_half(struct heap *h, struct magazine *m, void *p)
+{
+    uint32_t cap = load_relaxed(&m->cap), keep = cap / 2;
+    put_slots(h, m, keep, cap);
+    memmove(&m->slots[cap - keep], m->slots, keep * sizeof m->slots[0]);
+    m->slots[cap - keep - 1] = p;
+    store_relaxed(&m->room, cap - keep - 1);
+}
+
+void heap_flush(struct heap *h, uint32_t class, void *p)
+{
+    struct magazine *m = magazine_of(h, class);
+    lock_take(&h->lock);
+    count(h, COUNTER_flush, 1);
+    if (is_sparse(h, class) || has_shrunk(h, class)) {
+        count(h, COUNTER_flush_all, 1);
+        empty_magazine(h, m);
+        heap_put(h, slab_of_unit(unit_of(p)), p);
+    } else if (load_relaxed(&m->cap) == 0) {
+        store_relaxed(&m->cap, CAP_FIRST < hak_magazine_slots[class] ? CAP_FIRST
+                                                                     : hak_magazine_slots[class]);
+        m->slots[load_relaxed(&m->cap) - 1] = p;
+        store_relaxed(&m->room, load_relaxed(&m->cap) - 1);
+    } else {
+        spill_half(h, m, p);
+    }
+    lock_release(&h->lock);
+}
+
+void heap_empty_magazines(struct heap *h)
+{
+    for (uint32_t class = 0; class < CLASS_COUNT; class ++)
+        empty_magazine(h, magazine_of(h, class));
+}
+
+/* ---- detached ---- */
+
+void *heap_alloc_detached(uint32_t class)
+{
+    struct heap *h = registry_borrow();
+    if (h == NULL)
+        return NULL;
+    void *p = NULL;
+    take_blocks(h, class, &p, 1);
+    lock_release(&h->lock);
+    return p;
+}
+
+void heap_free_detached(struct heap *owner, void *p)
+{
+    if (thread_may_wait()) {
+        lock_take(&owner->lock);
+        struct slab *s = slab_of_unit(unit_of(p));
+        if (load_relaxed(&s->heap) == owner) {
+            heap_put(owner, s, p);
+            lock_release(&owner->lock);
+            return;
+        }
+        lock_release(&owner->lock);
+    }
+    /* Not to be waited for, or adopted meanwhile: whoever empties the inbox sends it on. */
+    struct block *b = p;
+    inbox_push(owner, b, b, hak_classes[slab_of_unit(unit_of(p))->class].size);
+}

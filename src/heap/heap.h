@@ -1,0 +1,168 @@
+/* Heaps: what a thread owns. A heap is one unit of 64 KiB: magazines in front, which its thread
+ * alone touches without any lock, and behind them the slab lists, which belong to whoever holds the
+ * heap's lock: its thread in slow paths, another thread that empties its inbox because it does not,
+ * or a thread that adopts from it after its thread has ended.
+ *
+ *   malloc -> magazine -> heap_refill -> inbox -> slab list -> stage 1 adopt -> stage 2, 3 units_take
+ *   free   -> magazine -> heap_flush  -> slab list -> (empty slab) units_give
+ *          -> remote_free -> outbox -> (batch) inbox of the owner
+ *
+ * Heaps are never unmapped: any address that once was a heap's stays one, which is what makes the
+ * words that name heaps, and the inboxes, safe to use at any time.
+ *
+ * Calls: slab, super, region, purge. Called by: front, api. */
+#ifndef HAK_HEAP_H
+#define HAK_HEAP_H
+
+#include "os/lock.h"
+#include "slab/slab.h"
+
+/* A stack of free blocks. `room` counts the free slots, so that it grows downwards: slots[room] is
+ * the newest block, room == cap means empty, room == 0 full. A zeroed one is both, and so takes the
+ * slow path either way. Written by the heap's thread alone; read by others for numbers. */
+struct magazine {
+    _Atomic uint32_t room;
+    _Atomic uint32_t cap;
+    void *slots[];
+};
+
+/* The magazines with their slots, one after the other. */
+struct magazines {
+#define CLASS(index, from, size, units, slot_count)                                                \
+    struct {                                                                                       \
+        _Atomic uint32_t room, cap;                                                                \
+        void *slots[slot_count];                                                                   \
+    } m##index;
+#include "slab/size_classes.def"
+#undef CLASS
+};
+
+enum counter {
+#define COUNTER(name, text) COUNTER_##name,
+#include "control/counters.def"
+#undef COUNTER
+    COUNTER_COUNT
+};
+
+/* A heap's slabs of one class. Under the heap's lock. */
+struct class_slabs {
+    uint32_t list;   /* slabs with free blocks: unit index + 1 of the first; 0: none */
+    uint32_t listed; /* their number */
+    uint32_t slabs;  /* all slabs, full ones included */
+    uint32_t peak;   /* most slabs since the class last grew */
+    size_t used;     /* blocks handed out of all of them */
+};
+
+enum { RUN_CACHE_SLOTS = 16, OUTBOX_SLOTS = 8 };
+
+/* Freed runs this thread keeps. Its thread alone. */
+struct run_cache {
+    uint32_t count;
+    uint32_t units;
+    uint32_t unit[RUN_CACHE_SLOTS]; /* oldest first */
+    uint8_t length[RUN_CACHE_SLOTS];
+};
+
+/* Blocks on their way home, gathered by destination. Its thread alone. */
+struct outbox {
+    struct heap *to;
+    struct block *first, *last;
+    uint32_t count;
+    uint32_t bytes;
+};
+
+enum heap_state {
+    HEAP_LIVE = 1, /* a thread's */
+    HEAP_ORPHAN,   /* its thread has ended; on the registry's list */
+    HEAP_LOST      /* torn by a fork in mid-change; never looked at again */
+};
+
+struct heap {
+    struct magazines magazines;
+    struct lock lock;
+    _Atomic uint32_t state; /* enum heap_state; changed under the lock */
+    struct heap *all_next;  /* every heap there is; set once */
+    struct heap *orphan_next; /* registry's list, under its lock */
+    bool fork_held;           /* locked by the thread that forks, which alone looks at these two */
+    struct block *fork_inbox; /* what the inbox held when it was closed */
+    struct run_cache runs;
+    struct outbox outbox[OUTBOX_SLOTS];
+    struct class_slabs classes[CLASS_COUNT];
+    _Atomic uint64_t counters[COUNTER_COUNT];
+    /* Written by other threads, on a line of its own. A stack of batches: pushed by CAS, always
+     * taken whole by exchange, so no element is ever popped and ABA cannot arise. */
+    _Alignas(64) _Atomic(struct block *) inbox;
+    _Atomic size_t inbox_bytes; /* about how much is in it */
+};
+
+_Static_assert(sizeof(struct heap) <= UNIT_SIZE, "a heap fits into one unit");
+
+/* Offset of each class's magazine in its heap. */
+extern const uint16_t hak_magazine_offset[CLASS_COUNT] __attribute__((visibility("hidden")));
+/* The same for every multiple of 8 up to SMALL_MAX. */
+extern const uint16_t hak_small_offset[SMALL_MAX / 8 + 1] __attribute__((visibility("hidden")));
+extern const uint8_t hak_magazine_slots[CLASS_COUNT] __attribute__((visibility("hidden")));
+
+/* What a thread's heap is before it has one. */
+extern struct heap hak_empty_heap __attribute__((visibility("hidden")));
+
+HAK_INLINE struct magazine *magazine_at(struct heap *h, size_t offset)
+{
+    return (struct magazine *)(void *)((char *)h + offset);
+}
+
+HAK_INLINE struct magazine *magazine_of(struct heap *h, uint32_t class)
+{
+    return magazine_at(h, hak_magazine_offset[class]);
+}
+
+/* The heap a unit's word names. */
+HAK_INLINE struct heap *heap_of_word(uintptr_t word)
+{
+    return (struct heap *)(word & ~(uintptr_t)(UNIT_SIZE - 1));
+}
+
+/* Relaxed, and no read-modify-write: one writer at a time, readers want a recent value. */
+HAK_INLINE void count(struct heap *h, enum counter c, uint64_t n)
+{
+    store_relaxed(&h->counters[c], load_relaxed(&h->counters[c]) + n);
+}
+
+/* ---- refill and flush: the calling thread's own heap, at depth 1 ---- */
+
+/* A block of the class, and more of them into its empty magazine. NULL: no memory. */
+void *heap_refill(struct heap *h, uint32_t class);
+
+/* Puts the block into its full magazine, after moving blocks from there to their slabs. */
+void heap_flush(struct heap *h, uint32_t class, void *p);
+
+/* Sends a block of another heap's home, by way of the outbox. */
+void remote_free(struct heap *h, struct heap *owner, void *p);
+
+/* ---- anybody: threads without a heap of their own, handlers that interrupted a slow path ---- */
+
+void *heap_alloc_detached(uint32_t class);
+void heap_free_detached(struct heap *owner, void *p);
+
+/* ---- inside the layer ---- */
+
+/* With the lock held: takes one slab with free blocks to the front of the class's list. */
+struct slab *heap_find_slab(struct heap *h, uint32_t class);
+/* With the lock held: a block returns to its slab, which must be the heap's. */
+void heap_put(struct heap *h, struct slab *s, void *p);
+/* With the lock held: takes the slab out of the heap, to be given to another. */
+void slab_unlist(struct heap *h, struct slab *s);
+void slab_list(struct heap *h, struct slab *s);
+/* With the lock held: takes what is in the inbox. `own`: by the heap's thread itself, which may put
+ * blocks into its magazines. */
+void inbox_drain(struct heap *h, bool own);
+/* Hangs a chain of blocks into the inbox. Lock-free. */
+void inbox_push(struct heap *to, struct block *first, struct block *last, size_t bytes);
+void outbox_flush_all(struct heap *h);
+/* With the lock held: everything in the magazines returns to the slabs. */
+void heap_empty_magazines(struct heap *h);
+
+/* Sentinel of a closed inbox, while a fork takes its picture of the process. */
+#define INBOX_CLOSED ((struct block *)(uintptr_t)1)
+
+#endif

@@ -1,0 +1,313 @@
+#include "heap/registry.h"
+
+#include "big/big.h"
+#include "heap/runs.h"
+#include "os/os.h"
+#include "purge/purge.h"
+#include "super/super.h"
+
+enum { ADOPT_LOOKS = 16, BORROW_LOOKS = 64 };
+
+static struct {
+    struct lock lock;
+    struct lock fork_lock;            /* one fork at a time takes all the locks */
+    _Atomic(struct heap *) all;       /* grows only; pushed under the lock */
+    struct heap *orphans;             /* newest first; under the lock */
+    _Atomic size_t orphaned[CLASS_COUNT]; /* listed slabs of orphans, a hint for stage 1 */
+} registry;
+
+void registry_count_orphaned(uint32_t class, int change)
+{
+    add_relaxed(&registry.orphaned[class], (size_t)change);
+}
+
+void registry_each(void (*visit)(struct heap *h, void *context), void *context)
+{
+    /* acquire: pairs with the push, which comes after the heap was set up. */
+    for (struct heap *h = load_acquire(&registry.all); h != NULL; h = h->all_next)
+        visit(h, context);
+}
+
+/* ---- heaps come and go ---- */
+
+static struct heap *make_heap(enum heap_state state)
+{
+    bool zeroed;
+    ptrdiff_t unit = units_take(1, &zeroed);
+    if (unit < 0)
+        return NULL;
+    struct heap *h = unit_address((size_t)unit);
+    /* All zeros is a heap with empty magazines and no slabs. */
+    if (!zeroed && !os_purge(h, UNIT_SIZE))
+        __builtin_memset(h, 0, sizeof *h);
+    unit_set_word((size_t)unit, WORD_HEAP);
+    store_relaxed(&h->state, state);
+    return h;
+}
+
+static void push_all(struct heap *h)
+{
+    h->all_next = load_relaxed(&registry.all);
+    store_release(&registry.all, h);
+}
+
+static struct heap *pop_orphan(void)
+{
+    struct heap *h = registry.orphans;
+    if (h != NULL)
+        registry.orphans = h->orphan_next;
+    return h;
+}
+
+static void push_orphan(struct heap *h)
+{
+    h->orphan_next = registry.orphans;
+    registry.orphans = h;
+}
+
+/* With the lock held, so that the numbers follow the state. */
+static void set_state(struct heap *h, enum heap_state to)
+{
+    bool was = load_relaxed(&h->state) == HEAP_ORPHAN, is = to == HEAP_ORPHAN;
+    for (uint32_t class = 0; was != is && class < CLASS_COUNT; class ++) {
+        int listed = (int)h->classes[class].listed;
+        if (listed != 0)
+            registry_count_orphaned(class, is ? listed : -listed);
+    }
+    /* release, and acquire where remote.c reads it: see there. */
+    store_release(&h->state, (uint32_t)to);
+}
+
+static struct heap *attach_orphan(void)
+{
+    if (!lock_take_if_safe(&registry.lock))
+        return NULL;
+    struct heap *h = pop_orphan();
+    lock_release(&registry.lock);
+    if (h != NULL) {
+        lock_take(&h->lock);
+        set_state(h, HEAP_LIVE);
+        lock_release(&h->lock);
+    }
+    return h;
+}
+
+static bool publish(struct heap *h)
+{
+    if (!lock_take_if_safe(&registry.lock))
+        return false;
+    push_all(h);
+    if (load_relaxed(&h->state) == HEAP_ORPHAN)
+        push_orphan(h);
+    lock_release(&registry.lock);
+    return true;
+}
+
+struct heap *registry_attach(void)
+{
+    struct heap *h = attach_orphan();
+    if (h != NULL)
+        return h;
+    h = make_heap(HEAP_LIVE);
+    return h != NULL && publish(h) ? h : NULL;
+}
+
+void registry_abandon(struct heap *h)
+{
+    outbox_flush_all(h);
+    runs_empty(h);
+    lock_take(&h->lock);
+    heap_empty_magazines(h);
+    /* First the state, then the inbox: whoever pushes later sees the state. */
+    set_state(h, HEAP_ORPHAN);
+    inbox_drain(h, false);
+    lock_release(&h->lock);
+    if (lock_take_if_safe(&registry.lock)) {
+        push_orphan(h);
+        lock_release(&registry.lock);
+    }
+}
+
+/* Tries the newest heaps that nobody works on. */
+static struct heap *borrow_existing(void)
+{
+    int looks = 0;
+    struct heap *h = load_acquire(&registry.all);
+    for (; h != NULL && looks < BORROW_LOOKS; h = h->all_next, looks++) {
+        if (load_relaxed(&h->state) != HEAP_ORPHAN || !lock_try(&h->lock))
+            continue;
+        if (load_relaxed(&h->state) == HEAP_ORPHAN)
+            return h;
+        lock_release(&h->lock);
+    }
+    return NULL;
+}
+
+struct heap *registry_borrow(void)
+{
+    struct heap *h = borrow_existing();
+    if (h != NULL)
+        return h;
+    h = make_heap(HEAP_ORPHAN);
+    if (h == NULL)
+        return NULL;
+    lock_take(&h->lock);
+    /* If it fails the unit is lost: a handler interrupted the change of this very list. */
+    return publish(h) ? h : NULL;
+}
+
+/* ---- stage 1 ---- */
+
+/* Both locks are held. */
+static struct slab *slab_orphaned_to_owned(struct heap *from, struct heap *to, uint32_t class)
+{
+    uint32_t link = from->classes[class].list;
+    if (link == 0)
+        return NULL;
+    struct slab *s = slab_at(link - 1);
+    slab_unlist(from, s);
+    from->classes[class].slabs--;
+    from->classes[class].used -= s->used;
+    to->classes[class].slabs++;
+    to->classes[class].used += s->used;
+    if (to->classes[class].peak < to->classes[class].slabs)
+        to->classes[class].peak = to->classes[class].slabs;
+    store_relaxed(&s->heap, to);
+    for (uint32_t i = 0; i < hak_classes[class].units; i++)
+        unit_set_word(link - 1 + i, (uintptr_t)magazine_of(to, class));
+    count(to, COUNTER_pool_stage1, 1);
+    return s;
+}
+
+struct slab *registry_adopt_slab(struct heap *h, uint32_t class)
+{
+    if (HAK_LIKELY(load_relaxed(&registry.orphaned[class]) == 0) || !lock_try(&registry.lock))
+        return NULL;
+    struct slab *s = NULL;
+    struct heap *o = registry.orphans;
+    for (int looks = 0; o != NULL && s == NULL && looks < ADOPT_LOOKS; looks++) {
+        if (o != h && lock_try(&o->lock)) {
+            s = slab_orphaned_to_owned(o, h, class);
+            lock_release(&o->lock);
+        }
+        o = o->orphan_next;
+    }
+    lock_release(&registry.lock);
+    return s;
+}
+
+/* ---- fork ---- */
+
+/* A fork copies the process page by page while other threads run, so before it all locks are taken
+ * and all inboxes closed: nothing that the child will read changes meanwhile. In the child only the
+ * forking thread exists. The others' heaps become orphans; what their magazines, outboxes and run
+ * caches held is given up, because the picture of those may be torn. */
+
+static struct {
+    bool nested; /* the fork interrupted a slow path of its own thread (it came from a handler) */
+    bool fork_lock, registry_lock, purge_lock, big_lock, region_lock; /* taken */
+} forking;
+
+static bool is_interrupted(const struct heap *h)
+{
+    return forking.nested && h == hak_thread.heap;
+}
+
+static void fork_take_heap(struct heap *h, void *context)
+{
+    (void)context;
+    if (h->fork_held || is_interrupted(h) || !lock_take_if_safe(&h->lock))
+        return;
+    h->fork_held = true;
+    /* acquire: the chains' links come with it. */
+    h->fork_inbox = exchange_acq_rel(&h->inbox, INBOX_CLOSED);
+}
+
+/* Heaps may join the list until the registry is locked. */
+static bool fork_take_heaps(void)
+{
+    for (;;) {
+        struct heap *newest = load_acquire(&registry.all);
+        registry_each(fork_take_heap, NULL);
+        if (!lock_take_if_safe(&registry.lock))
+            return false;
+        if (load_relaxed(&registry.all) == newest)
+            return true;
+        lock_release(&registry.lock);
+    }
+}
+
+void registry_before_fork(void)
+{
+    bool nested = thread_enter() > 1;
+    bool first = lock_take_if_safe(&registry.fork_lock);
+    forking.nested = nested;
+    forking.fork_lock = first;
+    forking.registry_lock = fork_take_heaps();
+    forking.purge_lock = lock_take_if_safe(purge_lock());
+    forking.big_lock = lock_take_if_safe(big_lock());
+    forking.region_lock = lock_take_if_safe(region_lock());
+    hak_thread.holds_all = true;
+    thread_leave();
+}
+
+static void forget_thread_of(struct heap *h)
+{
+    for (uint32_t class = 0; class < CLASS_COUNT; class ++) {
+        struct magazine *m = magazine_of(h, class);
+        if (load_relaxed(&m->cap) == 0)
+            continue; /* and the page of an unused magazine stays untouched */
+        store_relaxed(&m->cap, 0);
+        store_relaxed(&m->room, 0);
+    }
+    for (int i = 0; i < OUTBOX_SLOTS; i++)
+        h->outbox[i] = (struct outbox){0};
+    h->runs = (struct run_cache){0};
+    if (load_relaxed(&h->state) == HEAP_LIVE)
+        set_state(h, HEAP_ORPHAN);
+}
+
+static void fork_settle_in_child(struct heap *h, void *context)
+{
+    (void)context;
+    if (h == hak_thread.heap || load_relaxed(&h->state) == HEAP_LOST)
+        return;
+    if (!h->fork_held) {
+        store_relaxed(&h->state, (uint32_t)HEAP_LOST);
+        return;
+    }
+    forget_thread_of(h);
+    push_orphan(h);
+}
+
+static void fork_give_heap(struct heap *h, void *context)
+{
+    (void)context;
+    if (!h->fork_held)
+        return;
+    h->fork_held = false;
+    store_release(&h->inbox, h->fork_inbox);
+    lock_release(&h->lock);
+}
+
+static void give_if(bool taken, struct lock *l)
+{
+    if (taken)
+        lock_release(l);
+}
+
+void registry_after_fork(bool in_child)
+{
+    hak_thread.holds_all = false;
+    if (in_child) {
+        registry.orphans = NULL;
+        registry_each(fork_settle_in_child, NULL);
+    }
+    bool first = forking.fork_lock;
+    give_if(forking.region_lock, region_lock());
+    give_if(forking.big_lock, big_lock());
+    give_if(forking.purge_lock, purge_lock());
+    registry_each(fork_give_heap, NULL);
+    give_if(forking.registry_lock, &registry.lock);
+    give_if(first, &registry.fork_lock);
+}

@@ -1,0 +1,31 @@
+/* The registry: every heap there is, those whose threads have ended, and what threads do with each
+ * other's. Locks are taken in this order: own heap, registry, (tried only) other heaps, region. */
+#ifndef HAK_REGISTRY_H
+#define HAK_REGISTRY_H
+
+#include "heap/heap.h"
+
+/* A heap for the calling thread: an orphan with all it holds, or a new one. NULL: no memory. */
+struct heap *registry_attach(void);
+
+/* The calling thread ends: its magazines, outboxes and runs go back, its heap becomes an orphan. */
+void registry_abandon(struct heap *h);
+
+/* Some heap, locked, for a single operation of a thread that cannot use its own. */
+struct heap *registry_borrow(void);
+
+/* Stage 1: a slab with free blocks of the class out of an orphan, now h's; not on a list yet.
+ * NULL: there is none. With h's lock held. */
+struct slab *registry_adopt_slab(struct heap *h, uint32_t class);
+
+/* Keeps the number of listed slabs that orphans have of the class. */
+void registry_count_orphaned(uint32_t class, int change);
+
+/* Calls `visit` for every heap. Lock-free; the list only grows. */
+void registry_each(void (*visit)(struct heap *h, void *context), void *context);
+
+/* Around fork, in the forking thread. */
+void registry_before_fork(void);
+void registry_after_fork(bool in_child);
+
+#endif

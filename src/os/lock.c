@@ -1,0 +1,46 @@
+#define _GNU_SOURCE
+#include "os/lock.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { SPINS_BEFORE_SLEEP = 100, SPINS_BEFORE_GIVING_UP = 200000 };
+
+static void futex(struct lock *l, int operation, uint32_t value)
+{
+    int saved = errno;
+    syscall(SYS_futex, &l->state, operation | FUTEX_PRIVATE_FLAG, value, NULL, NULL, 0);
+    errno = saved;
+}
+
+static bool spin(struct lock *l, int rounds)
+{
+    for (int i = 0; i < rounds; i++) {
+        if (load_relaxed(&l->state) == 0 && lock_try(l))
+            return true;
+        cpu_relax();
+    }
+    return false;
+}
+
+void lock_wait(struct lock *l)
+{
+    if (spin(l, SPINS_BEFORE_SLEEP))
+        return;
+    /* From here on the lock is taken as "somebody may sleep" (2): this thread cannot know whether
+     * it is the last sleeper, and one wake too many is harmless. */
+    while (exchange_acquire(&l->state, 2) != 0)
+        futex(l, FUTEX_WAIT, 2);
+}
+
+bool lock_take_bounded(struct lock *l)
+{
+    return spin(l, SPINS_BEFORE_GIVING_UP);
+}
+
+void lock_wake(struct lock *l)
+{
+    futex(l, FUTEX_WAKE, 1);
+}

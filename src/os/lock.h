@@ -1,0 +1,59 @@
+/* A futex lock. Slow paths only; none is held while the kernel is asked for memory. */
+#ifndef HAK_LOCK_H
+#define HAK_LOCK_H
+
+#include "base/atomic.h"
+#include "base/base.h"
+#include "os/thread.h"
+
+struct lock {
+    _Atomic uint32_t state; /* 0 free, 1 held, 2 held and somebody may sleep on it */
+};
+
+void lock_wait(struct lock *l);
+void lock_wake(struct lock *l);
+
+HAK_INLINE bool lock_try(struct lock *l)
+{
+    if (HAK_UNLIKELY(hak_thread.holds_all))
+        return true;
+    uint32_t expected = 0;
+    /* acquire: sees everything the last holder did before its release. */
+    return cas_acquire(&l->state, &expected, 1);
+}
+
+HAK_INLINE void lock_take(struct lock *l)
+{
+    if (HAK_UNLIKELY(!lock_try(l)))
+        lock_wait(l);
+}
+
+/* Spins for a bounded time and gives up: for code that may have interrupted the holder (a signal
+ * handler), where waiting could be for ever. */
+bool lock_take_bounded(struct lock *l);
+
+/* Takes it the way the calling thread may: see thread_may_wait. False: not taken. */
+HAK_INLINE bool lock_take_if_safe(struct lock *l)
+{
+    if (HAK_UNLIKELY(!thread_may_wait()))
+        return lock_take_bounded(l);
+    lock_take(l);
+    return true;
+}
+
+HAK_INLINE void lock_release(struct lock *l)
+{
+    if (HAK_UNLIKELY(hak_thread.holds_all))
+        return;
+    /* release: hands everything done under the lock to the next holder. */
+    if (HAK_UNLIKELY(exchange_release(&l->state, 0) == 2))
+        lock_wake(l);
+}
+
+/* In the child of a fork: free again, whoever held it in the parent. */
+HAK_INLINE void lock_reset(struct lock *l)
+{
+    store_release(&l->state, 0);
+}
+
+#endif

@@ -1,0 +1,248 @@
+#define _GNU_SOURCE
+#include "os/os.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/sysinfo.h>
+#include <time.h>
+#include <unistd.h>
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+#ifndef MAP_FIXED_NOREPLACE
+#define MAP_FIXED_NOREPLACE 0x100000
+#endif
+
+size_t os_page_size(void)
+{
+    return (size_t)getauxval(AT_PAGESZ);
+}
+
+size_t os_physical_memory(void)
+{
+    int saved = errno;
+    struct sysinfo info;
+    size_t bytes = sysinfo(&info) == 0 ? (size_t)info.totalram * info.mem_unit : 0;
+    errno = saved;
+    return bytes;
+}
+
+size_t os_address_limit(void)
+{
+    int saved = errno;
+    struct rlimit limit;
+    size_t bytes = SIZE_MAX;
+    if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
+        bytes = (size_t)limit.rlim_cur;
+    errno = saved;
+    return bytes;
+}
+
+uint64_t os_random(void)
+{
+    /* The kernel gives every process 16 random bytes; libc uses the first eight for its canary. */
+    const unsigned char *bytes = (const unsigned char *)getauxval(AT_RANDOM);
+    uint64_t value = 0;
+    for (int i = 8; bytes != NULL && i < 16; i++)
+        value = value << 8 | bytes[i];
+    return value;
+}
+
+uint64_t os_now_ms(void)
+{
+    int saved = errno;
+    struct timespec now = {0, 0};
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    errno = saved;
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+enum os_result os_map_at(void *at, size_t size)
+{
+    int saved = errno;
+    void *got = mmap(at, size, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    enum os_result result = OS_OK;
+    if (got == MAP_FAILED) {
+        result = errno == EEXIST ? OS_TAKEN : OS_NO_MEMORY;
+    } else if (got != at) {
+        /* A kernel before 4.17 takes the flag for a hint and put it elsewhere. */
+        munmap(got, size);
+        result = OS_TAKEN;
+    }
+    errno = saved;
+    return result;
+}
+
+void *os_reserve(size_t size, bool readable)
+{
+    int saved = errno;
+    void *got = mmap(NULL, size, readable ? PROT_READ : PROT_NONE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    errno = saved;
+    return got == MAP_FAILED ? NULL : got;
+}
+
+bool os_commit(void *at, size_t size)
+{
+    int saved = errno;
+    bool done = mprotect(at, size, PROT_READ | PROT_WRITE) == 0;
+    errno = saved;
+    return done;
+}
+
+bool os_map_over(void *at, size_t size)
+{
+    int saved = errno;
+    void *got = mmap(at, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
+                     0);
+    errno = saved;
+    return got != MAP_FAILED;
+}
+
+bool os_unmap(void *at, size_t size)
+{
+    int saved = errno;
+    bool done = munmap(at, size) == 0;
+    errno = saved;
+    return done;
+}
+
+bool os_purge(void *at, size_t size)
+{
+    int saved = errno;
+    bool done = madvise(at, size, MADV_DONTNEED) == 0;
+    errno = saved;
+    return done;
+}
+
+void os_prefault(void *at, size_t size)
+{
+    int saved = errno;
+    (void)madvise(at, size, MADV_POPULATE_WRITE);
+    errno = saved;
+}
+
+void os_advise_huge(void *at, size_t size, bool wanted)
+{
+    int saved = errno;
+    (void)madvise(at, size, wanted ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+    errno = saved;
+}
+
+bool os_move(void *from, size_t old, void *to, size_t size)
+{
+    int saved = errno;
+    void *got = mremap(from, old, size, MREMAP_MAYMOVE | MREMAP_FIXED, to);
+    errno = saved;
+    return got != MAP_FAILED;
+}
+
+void os_write(int fd, const char *text, size_t length)
+{
+    int saved = errno;
+    while (length > 0) {
+        ssize_t n = write(fd, text, length);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            break;
+        text += n;
+        length -= (size_t)n;
+    }
+    errno = saved;
+}
+
+struct text {
+    char *out;
+    size_t room;
+    size_t length;
+};
+
+static void put(struct text *t, char c)
+{
+    if (t->length + 1 < t->room)
+        t->out[t->length++] = c;
+}
+
+static void put_number(struct text *t, uint64_t value, unsigned base)
+{
+    char digits[24];
+    int n = 0;
+    do {
+        digits[n++] = "0123456789abcdef"[value % base];
+        value /= base;
+    } while (value != 0);
+    while (n > 0)
+        put(t, digits[--n]);
+}
+
+static void put_text(struct text *t, const char *s)
+{
+    for (; *s != '\0'; s++)
+        put(t, *s);
+}
+
+static size_t format_into(char *out, size_t room, const char *format, va_list args)
+{
+    struct text t = {out, room, 0};
+    for (const char *f = format; *f != '\0'; f++) {
+        if (*f != '%') {
+            put(&t, *f);
+            continue;
+        }
+        f++;
+        if (*f == 's') {
+            put_text(&t, va_arg(args, const char *));
+        } else if (*f == 'u') {
+            put_number(&t, va_arg(args, size_t), 10);
+        } else if (*f == 'p') {
+            put_text(&t, "0x");
+            put_number(&t, (uint64_t)va_arg(args, uintptr_t), 16);
+        } else {
+            put(&t, *f);
+        }
+    }
+    t.out[t.length] = '\0';
+    return t.length;
+}
+
+size_t os_format(char *out, size_t room, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    size_t length = format_into(out, room, format, args);
+    va_end(args);
+    return length;
+}
+
+static void write_line(const char *format, va_list args)
+{
+    char line[512];
+    size_t length = os_format(line, sizeof line, "hakmem: ");
+    length += format_into(line + length, sizeof line - length - 1, format, args);
+    line[length++] = '\n';
+    os_write(STDERR_FILENO, line, length);
+}
+
+void os_warn(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    write_line(format, args);
+    va_end(args);
+}
+
+void os_fatal(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    write_line(format, args);
+    va_end(args);
+    abort();
+}

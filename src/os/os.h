@@ -1,0 +1,65 @@
+/* The only code that asks the kernel for anything. No function here allocates; each leaves errno
+ * as it found it, so that callers need not care. */
+#ifndef HAK_OS_H
+#define HAK_OS_H
+
+#include "base/base.h"
+
+/* Page size of the running kernel, in bytes (4, 16 or 64 KiB). */
+size_t os_page_size(void);
+
+/* Bytes of physical memory, 0 if unknown. */
+size_t os_physical_memory(void);
+
+/* Soft RLIMIT_AS in bytes, SIZE_MAX if unlimited. */
+size_t os_address_limit(void);
+
+/* Unpredictable bits, for the placement of the window. */
+uint64_t os_random(void);
+
+/* Milliseconds of a clock that never goes back; cheap (read from the vDSO). */
+uint64_t os_now_ms(void);
+
+/* Maps exactly [at, at + size) read-write. OS_TAKEN: somebody else's mapping is in the way. */
+enum os_result { OS_OK, OS_TAKEN, OS_NO_MEMORY };
+enum os_result os_map_at(void *at, size_t size);
+
+/* Address space without memory behind it, anywhere; NULL if there is none. With `readable` it reads
+ * as zeros (and costs nothing against a strict overcommit limit). */
+void *os_reserve(size_t size, bool readable);
+
+/* Makes reserved address space read-write. */
+bool os_commit(void *at, size_t size);
+
+/* Maps over a range that this library reserved before. */
+bool os_map_over(void *at, size_t size);
+
+/* Gives the range back to the kernel. */
+bool os_unmap(void *at, size_t size);
+
+/* Drops the pages of a mapped range: it reads as zeros afterwards. */
+bool os_purge(void *at, size_t size);
+
+/* Populates the pages of a mapped range in one call. Best effort. */
+void os_prefault(void *at, size_t size);
+
+/* Advice on transparent huge pages for a range. Best effort. */
+void os_advise_huge(void *at, size_t size, bool wanted);
+
+/* Moves the pages of a mapping to `to` (mapped before, replaced now); [from, from + old) is left
+ * unmapped. */
+bool os_move(void *from, size_t old, void *to, size_t size);
+
+/* Writes to a descriptor, all of it, retrying short writes. */
+void os_write(int fd, const char *text, size_t length);
+
+/* One line `hakmem: ...` on standard error, then abort. Formats: %s text, %p address, %u size_t. */
+_Noreturn void os_fatal(const char *format, ...);
+
+/* One line `hakmem: ...` on standard error. Same formats. */
+void os_warn(const char *format, ...);
+
+/* As above into a buffer; returns the length without the closing zero. */
+size_t os_format(char *out, size_t room, const char *format, ...);
+
+#endif

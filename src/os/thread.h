@@ -1,0 +1,47 @@
+/* All thread-local state of the library: it has to fit into what the loader keeps for libraries
+ * that are opened late (64 bytes). */
+#ifndef HAK_THREAD_H
+#define HAK_THREAD_H
+
+#include "base/atomic.h"
+#include "base/base.h"
+
+struct heap;
+
+struct thread {
+    /* Never NULL. Starts as the static empty heap, whose magazines are all empty: the first call of
+     * a thread takes the slow path by itself, with no test for "not initialised". */
+    struct heap *heap;
+    /* Depth of slow paths this thread is in. Above 1 a signal handler has interrupted one: locks
+     * may be its own, structures half changed. */
+    uint32_t depth;
+    /* The thread's exit hook has run: no heap is attached any more. */
+    bool exited;
+    /* The thread is about to fork and holds every lock: taking and releasing are no-ops for it. */
+    bool holds_all;
+};
+
+extern _Thread_local struct thread hak_thread
+    __attribute__((visibility("hidden")));
+
+/* Signal fences: only a handler on the same thread looks at the depth. */
+HAK_INLINE uint32_t thread_enter(void)
+{
+    uint32_t depth = ++hak_thread.depth;
+    atomic_signal_fence(memory_order_seq_cst);
+    return depth;
+}
+
+HAK_INLINE void thread_leave(void)
+{
+    atomic_signal_fence(memory_order_seq_cst);
+    hak_thread.depth--;
+}
+
+/* Whether this thread may wait for a lock. */
+HAK_INLINE bool thread_may_wait(void)
+{
+    return hak_thread.depth <= 1;
+}
+
+#endif

@@ -1,0 +1,29 @@
+/* Purge: how much free memory keeps its pages. There is no timer and no thread: the frees that make
+ * memory superfluous give it back themselves, so a process that frees and goes idle is lean before
+ * it goes idle. The allowance is the largest of
+ *   retain                 a floor
+ *   1/16 of what is in use
+ *   regret                 what was purged and needed again within a second, up to retain_max;
+ *                          halves every second without
+ *
+ * Calls: super, big, os. Called by: heap, front, api. */
+#ifndef HAK_PURGE_H
+#define HAK_PURGE_H
+
+#include "base/base.h"
+
+/* Fresh pages had to be taken from the kernel: if the like was purged a moment ago, keep more. */
+void purge_note_fresh(size_t bytes);
+
+/* Purges what exceeds the allowance. Called without any lock, after memory was freed. */
+void purge_if_due(void);
+
+/* Purges all that is free. Returns bytes given back. */
+size_t purge_everything(void);
+
+/* Bytes purged since the start. */
+size_t purge_total(void);
+
+struct lock *purge_lock(void);
+
+#endif

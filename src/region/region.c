@@ -1,0 +1,374 @@
+#include "region/region.h"
+
+#include "os/os.h"
+#include "slab/slab.h"
+#include "super/super.h"
+
+/* State of a granule, one byte each, changed under the lock.
+ *   UNMAPPED -> MAPPING -> MAPPED -> TAKEN -> CLEAN | USED -> MAPPED -> TAKEN ...
+ *   UNMAPPED -> MAPPING -> FOREIGN
+ * MAPPING and MAPPED keep others off while the kernel is asked without the lock. */
+enum granule_state {
+    GRANULE_UNMAPPED = 0,
+    GRANULE_CLEAN,   /* mapped, free, reads as zeros */
+    GRANULE_USED,    /* mapped, free, content unknown */
+    GRANULE_MAPPED,  /* being taken by one thread, mapped */
+    GRANULE_MAPPING, /* being taken by one thread, not mapped yet */
+    GRANULE_TAKEN,
+    GRANULE_FOREIGN, /* somebody else's mapping lies here: never used */
+};
+
+/* Side arrays are committed for this many granules at a time: whole pages of every array, for
+ * pages of up to 64 KiB. */
+enum { COMMIT_STEP = 256 };
+
+/* Largest window: plenty for any machine, and its reservation stays small. */
+#define WINDOW_MAX ((size_t)1 << 42)
+#define WINDOW_USUAL ((size_t)1 << 39)
+#define WINDOW_MIN ((size_t)1 << 28)
+
+struct region hak_region;
+
+static struct {
+    struct lock lock;
+    _Atomic bool ready;
+    bool reserved;            /* the window itself is reserved, not only chosen */
+    uint8_t *states;          /* enum granule_state per granule */
+    size_t first_free;        /* no free granule below */
+    _Atomic size_t top;       /* one past the highest granule ever taken */
+    size_t committed;         /* granules whose side arrays are usable */
+} region;
+
+/* ---- choosing the window ---- */
+
+static size_t side_bytes_per_granule(void)
+{
+    return GRANULE_UNITS * (sizeof(uintptr_t) + sizeof(struct slab)) + sizeof(struct super) + 1;
+}
+
+static bool reserve_side_arrays(size_t granules)
+{
+    size_t units = granules * GRANULE_UNITS;
+    char *words = os_reserve(units * sizeof(uintptr_t), true);
+    char *rest = os_reserve(granules * (side_bytes_per_granule() - GRANULE_UNITS * sizeof(uintptr_t)) +
+                                3 * UNIT_SIZE,
+                            false);
+    if (words == NULL || rest == NULL) {
+        if (words != NULL)
+            os_unmap(words, units * sizeof(uintptr_t));
+        if (rest != NULL)
+            os_unmap(rest, granules);
+        return false;
+    }
+    hak_region.words = (_Atomic uintptr_t *)words;
+    hak_region.slabs = (struct slab *)round_up((uintptr_t)rest, UNIT_SIZE);
+    char *after_slabs = (char *)(hak_region.slabs + units);
+    hak_region.supers = (struct super *)round_up((uintptr_t)after_slabs, UNIT_SIZE);
+    char *after_supers = (char *)(hak_region.supers + granules);
+    region.states = (uint8_t *)round_up((uintptr_t)after_supers, UNIT_SIZE);
+    return true;
+}
+
+/* A place far from where the kernel maps by itself (below the stack, above the program): an eighth
+ * to three eighths up the address space, at random. Nothing is mapped; a clash shows later. */
+static bool choose_free_window(size_t size)
+{
+    uintptr_t stack = (uintptr_t)__builtin_frame_address(0);
+    unsigned bits = 64 - (unsigned)__builtin_clzll(stack);
+    uintptr_t space = (uintptr_t)1 << bits;
+    if (HAK_SANITIZED || bits < 38 || size > space / 8)
+        return false;
+    uintptr_t spread = space / 4 - size;
+    uintptr_t at = space / 8 + os_random() % spread;
+    at = round_up(at, GRANULE_SIZE);
+    if (os_map_at((void *)at, GRANULE_SIZE) != OS_OK)
+        return false;
+    os_unmap((void *)at, GRANULE_SIZE);
+    hak_region.base = at;
+    return true;
+}
+
+/* Where the address space is small or managed (valgrind, sanitizers): a reserved window. */
+static bool reserve_window(size_t size)
+{
+    char *got = os_reserve(size + GRANULE_SIZE, false);
+    if (got == NULL)
+        return false;
+    hak_region.base = round_up((uintptr_t)got, GRANULE_SIZE);
+    region.reserved = true;
+    return true;
+}
+
+static size_t wanted_window(void)
+{
+    size_t limit = os_address_limit();
+    if (limit != SIZE_MAX) {
+        /* Room for four times what the limit allows: mapped granules may be far from each other. */
+        size_t size = WINDOW_MIN;
+        while (size < WINDOW_MAX && size / 4 < limit)
+            size *= 2;
+        return size;
+    }
+    size_t size = WINDOW_USUAL;
+    while (size < WINDOW_MAX && size / 4 < os_physical_memory())
+        size *= 2;
+    return size;
+}
+
+static bool choose_window(void)
+{
+    size_t size = wanted_window();
+    if (choose_free_window(size) && reserve_side_arrays(size >> GRANULE_SHIFT)) {
+        hak_region.granules = size >> GRANULE_SHIFT;
+        return true;
+    }
+    for (size = HAK_SANITIZED ? (size_t)64 << 30 : size / 8; size >= WINDOW_MIN / 4; size /= 2) {
+        if (!reserve_window(size))
+            continue;
+        if (reserve_side_arrays(size >> GRANULE_SHIFT)) {
+            hak_region.granules = size >> GRANULE_SHIFT;
+            return true;
+        }
+        os_unmap((void *)hak_region.base, size);
+    }
+    return false;
+}
+
+bool region_init(void)
+{
+    /* acquire: pairs with the release below, so that whoever sees `ready` sees the arrays. */
+    if (HAK_LIKELY(load_acquire(&region.ready)))
+        return true;
+    if (!lock_take_if_safe(&region.lock))
+        return false;
+    bool ready = load_relaxed(&region.ready);
+    if (!ready) {
+        hak_region.page_size = os_page_size();
+        ready = choose_window();
+        if (ready) {
+            /* The bound comes last and without the words it guards it would be a lie. */
+            hak_region.units = hak_region.granules * GRANULE_UNITS;
+            store_release(&region.ready, true);
+        }
+    }
+    lock_release(&region.lock);
+    return ready;
+}
+
+/* ---- side arrays ---- */
+
+static bool commit_part(void *array, size_t entry, size_t first, size_t count)
+{
+    return os_commit((char *)array + first * entry, count * entry);
+}
+
+/* Under the lock: rare (every 512 MiB), and nobody may use a granule before it is done. */
+static bool commit_side_arrays(size_t granules)
+{
+    while (region.committed < granules) {
+        size_t first = region.committed, n = COMMIT_STEP;
+        if (n > hak_region.granules - first)
+            n = hak_region.granules - first;
+        /* The byte array is committed in whole units, ahead of the others. */
+        size_t states_from = round_up(first, UNIT_SIZE), states_to = round_up(first + n, UNIT_SIZE);
+        if (!commit_part(hak_region.words, sizeof(uintptr_t) * GRANULE_UNITS, first, n) ||
+            !commit_part(hak_region.slabs, sizeof(struct slab) * GRANULE_UNITS, first, n) ||
+            !commit_part(hak_region.supers, sizeof(struct super), first, n))
+            return false;
+        if (states_to > states_from &&
+            !os_commit(region.states + states_from, states_to - states_from))
+            return false;
+        region.committed += n;
+    }
+    return true;
+}
+
+/* ---- granules ---- */
+
+static enum granule_state state_of(size_t granule)
+{
+    return granule < region.committed ? (enum granule_state)region.states[granule]
+                                      : GRANULE_UNMAPPED;
+}
+
+static bool is_free(size_t granule)
+{
+    enum granule_state s = state_of(granule);
+    return s == GRANULE_UNMAPPED || s == GRANULE_CLEAN || s == GRANULE_USED;
+}
+
+static size_t free_run_at(size_t first, size_t wanted)
+{
+    size_t n = 0;
+    while (n < wanted && first + n < hak_region.granules && is_free(first + n))
+        n++;
+    return n;
+}
+
+/* Lowest fit: keeps the heap dense and the top quiet. */
+static ptrdiff_t find_free(size_t n, size_t alignment)
+{
+    size_t step = alignment > GRANULE_SIZE ? alignment >> GRANULE_SHIFT : 1;
+    size_t phase = (hak_region.base >> GRANULE_SHIFT) & (step - 1);
+    while (region.first_free < hak_region.granules && !is_free(region.first_free))
+        region.first_free++;
+    size_t at = region.first_free;
+    for (;;) {
+        at += (step - ((at + phase) & (step - 1))) & (step - 1);
+        if (at >= hak_region.granules || n > hak_region.granules - at)
+            return REGION_NONE;
+        size_t found = free_run_at(at, n);
+        if (found == n)
+            return (ptrdiff_t)at;
+        at += found + 1;
+    }
+}
+
+static void set_states(size_t first, size_t n, enum granule_state s)
+{
+    for (size_t i = first; i < first + n; i++)
+        region.states[i] = (uint8_t)s;
+}
+
+static enum os_result map_granules(size_t first, size_t n)
+{
+    void *at = granule_address(first);
+    if (region.reserved)
+        return os_map_over(at, n << GRANULE_SHIFT) ? OS_OK : OS_NO_MEMORY;
+    return os_map_at(at, n << GRANULE_SHIFT);
+}
+
+/* Sees which of the granules are somebody else's and puts them aside for good. */
+static void mark_foreign(size_t first, size_t n)
+{
+    for (size_t i = first; i < first + n; i++) {
+        enum os_result got = map_granules(i, 1);
+        if (got == OS_OK)
+            os_unmap(granule_address(i), GRANULE_SIZE);
+        region.states[i] = got == OS_TAKEN ? GRANULE_FOREIGN : GRANULE_UNMAPPED;
+    }
+}
+
+static bool granules_free_to_busy(size_t first, size_t n)
+{
+    bool zeroed = true;
+    for (size_t i = first; i < first + n; i++) {
+        enum granule_state s = state_of(i);
+        zeroed = zeroed && s != GRANULE_USED;
+        region.states[i] = s == GRANULE_UNMAPPED ? GRANULE_MAPPING : GRANULE_MAPPED;
+    }
+    return zeroed;
+}
+
+static void granules_busy_to_free(size_t first, size_t n)
+{
+    for (size_t i = first; i < first + n; i++) {
+        if (region.states[i] == GRANULE_MAPPED)
+            region.states[i] = GRANULE_USED;
+        else if (region.states[i] == GRANULE_MAPPING)
+            region.states[i] = GRANULE_UNMAPPED;
+    }
+    if (first < region.first_free)
+        region.first_free = first;
+}
+
+/* Takes a range of free granules and maps what is not mapped of it. Entered and left with the lock
+ * held, which is not held while the kernel works. */
+static enum os_result take_range(size_t first, size_t n, bool *zeroed)
+{
+    *zeroed = granules_free_to_busy(first, n);
+    enum os_result result = OS_OK;
+    for (size_t i = first, end; i < first + n && result == OS_OK; i = end) {
+        for (end = i + 1; end < first + n && region.states[end] == region.states[i]; end++)
+            ;
+        if (region.states[i] == GRANULE_MAPPED)
+            continue;
+        lock_release(&region.lock);
+        result = map_granules(i, end - i);
+        lock_take(&region.lock);
+        if (result == OS_OK)
+            set_states(i, end - i, GRANULE_MAPPED);
+        else if (result == OS_TAKEN)
+            mark_foreign(i, end - i);
+    }
+    if (result == OS_OK)
+        set_states(first, n, GRANULE_TAKEN);
+    else
+        granules_busy_to_free(first, n);
+    return result;
+}
+
+static void raise_top(size_t top)
+{
+    if (top > load_relaxed(&region.top))
+        store_release(&region.top, top); /* release: the side arrays below it are committed */
+}
+
+ptrdiff_t region_take(size_t n, size_t alignment, bool *zeroed)
+{
+    if (!region_init() || !lock_take_if_safe(&region.lock))
+        return REGION_NONE;
+    ptrdiff_t first;
+    enum os_result result = OS_NO_MEMORY;
+    do {
+        first = find_free(n, alignment);
+        if (first < 0 || !commit_side_arrays((size_t)first + n))
+            break;
+        result = take_range((size_t)first, n, zeroed);
+    } while (result == OS_TAKEN);
+    if (result == OS_OK)
+        raise_top((size_t)first + n);
+    else
+        first = REGION_NONE;
+    lock_release(&region.lock);
+    return first;
+}
+
+bool region_extend(size_t first, size_t n, bool *zeroed)
+{
+    if (!lock_take_if_safe(&region.lock))
+        return false;
+    bool done = free_run_at(first, n) == n && commit_side_arrays(first + n) &&
+                take_range(first, n, zeroed) == OS_OK;
+    if (done)
+        raise_top(first + n);
+    lock_release(&region.lock);
+    return done;
+}
+
+static void give(size_t first, size_t n, enum granule_state s)
+{
+    if (!lock_take_if_safe(&region.lock))
+        return; /* stays taken: lost address space, in a handler that interrupted this very lock */
+    set_states(first, n, s);
+    if (first < region.first_free)
+        region.first_free = first;
+    lock_release(&region.lock);
+}
+
+void region_give(size_t first, size_t n, bool zeroed)
+{
+    give(first, n, zeroed ? GRANULE_CLEAN : GRANULE_USED);
+}
+
+void region_forget(size_t first, size_t n)
+{
+    if (region.reserved) {
+        /* The hole must stay ours. */
+        if (!os_map_over(granule_address(first), n << GRANULE_SHIFT))
+            return; /* stays taken: others may map there now */
+        give(first, n, GRANULE_CLEAN);
+        return;
+    }
+    give(first, n, GRANULE_UNMAPPED);
+}
+
+size_t region_top(void)
+{
+    return load_acquire(&region.top);
+}
+
+struct lock *region_lock(void)
+{
+    return &region.lock;
+}

@@ -1,0 +1,99 @@
+/* Region: one window of address space, cut into granules of 2 MiB, and the side arrays that
+ * describe what lies in it.
+ *
+ *   window   [base, base + granules * 2 MiB)   blocks, heaps; mapped granule by granule
+ *   words    one machine word per unit         who owns the unit: all that free() looks at
+ *   slabs    one 64-byte line per unit         what the owner keeps about it
+ *   supers   one entry per granule             the SuperSlab's masks
+ *
+ * The side arrays are reserved once and committed in steps as granules are used, so a process that
+ * is small or limited (ulimit -v, strict overcommit) pays for what it uses.
+ *
+ * Calls: os. Called by: super, big, heap (look-up), front (look-up). */
+#ifndef HAK_REGION_H
+#define HAK_REGION_H
+
+#include "base/atomic.h"
+#include "base/base.h"
+#include "os/lock.h"
+
+struct slab;
+struct super;
+
+/* What a unit's word says. Above WORD_TAG_MAX: the address of the owner's magazine for the unit's
+ * class, which names heap (the 64 KiB around it) and class in one. */
+enum {
+    WORD_NONE = 0,  /* no block starts in this unit */
+    WORD_RUN = 1,   /* a live run starts here */
+    WORD_BIG = 2,   /* a live big block starts here */
+    WORD_HEAP = 3,  /* a heap's own memory */
+    WORD_FREED = 4, /* a run or big block was here and has been freed */
+    WORD_TAG_MAX = 15
+};
+
+struct region {
+    /* Read by every free. Written once, before the first block exists; zero until then, so that
+     * every look-up misses. */
+    uintptr_t base;
+    size_t units;
+    _Atomic uintptr_t *words; /* written by the unit's owner, read by anyone who frees */
+    struct slab *slabs;
+    struct super *supers;
+    size_t granules;
+    size_t page_size;
+};
+
+extern struct region hak_region __attribute__((visibility("hidden")));
+
+/* Chooses the window. Idempotent and thread-safe; false if the system gives no address space. */
+bool region_init(void);
+
+/* Takes n free granules whose address is a multiple of `alignment`, mapped read-write. Returns the
+ * first granule's index or REGION_NONE. `*zeroed` says whether all of it is known to read as zeros. */
+enum { REGION_NONE = -1 };
+ptrdiff_t region_take(size_t n, size_t alignment, bool *zeroed);
+
+/* Takes the n granules behind a taken range, if they are free. */
+bool region_extend(size_t first, size_t n, bool *zeroed);
+
+/* Gives n taken granules back; their pages have been purged if `zeroed`. */
+void region_give(size_t first, size_t n, bool zeroed);
+
+/* The n granules are not mapped any more (they were moved away). */
+void region_forget(size_t first, size_t n);
+
+/* One past the highest granule that was ever taken. */
+size_t region_top(void);
+
+/* The lock, for fork. */
+struct lock *region_lock(void);
+
+HAK_INLINE void *granule_address(size_t granule)
+{
+    return (void *)(hak_region.base + (granule << GRANULE_SHIFT));
+}
+
+HAK_INLINE void *unit_address(size_t unit)
+{
+    return (void *)(hak_region.base + (unit << UNIT_SHIFT));
+}
+
+/* Index of the unit a pointer lies in; anything from hak_region.units up is not ours. */
+HAK_INLINE size_t unit_of(const void *p)
+{
+    return ((uintptr_t)p - hak_region.base) >> UNIT_SHIFT;
+}
+
+/* Relaxed: whoever holds a live block has it from its allocation, which came after the word's
+ * store; all later stores name another owner of the same block, and every one of them is right. */
+HAK_INLINE uintptr_t unit_word(size_t unit)
+{
+    return load_relaxed(&hak_region.words[unit]);
+}
+
+HAK_INLINE void unit_set_word(size_t unit, uintptr_t word)
+{
+    store_relaxed(&hak_region.words[unit], word);
+}
+
+#endif

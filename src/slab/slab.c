@@ -1,0 +1,99 @@
+#include "slab/slab.h"
+
+#define CAPACITY(size, units) ((uint32_t)((units) * UNIT_SIZE / (size)))
+#define RECIPROCAL(size) ((uint32_t)((((uint64_t)1 << 32) + (size) - 1) / (size)))
+
+const struct class_info hak_classes[CLASS_COUNT] = {
+#define CLASS(index, from, size, units, slots)                                                     \
+    [index] = {size, units, CAPACITY(size, units), RECIPROCAL(size)},
+#include "slab/size_classes.def"
+#undef CLASS
+};
+
+#define CLASS(index, from, size, units, slots)                                                     \
+    _Static_assert((units) <= 8 && CAPACITY(size, units) >= 7 && (size) % 8 == 0, "class " #index);
+#include "slab/size_classes.def"
+#undef CLASS
+
+enum { FIRST_MID = 49, STEPS_PER_DOUBLING = 8 };
+
+uint32_t class_for(size_t size)
+{
+    if (size <= 8)
+        return 0;
+    if (size <= 512)
+        return (uint32_t)((size + 15) / 16);
+    if (size <= SMALL_MAX)
+        return 32 + (uint32_t)((size - 512 + 31) / 32);
+    /* Doubling k spans (1024 << k, 2048 << k] in eight steps. */
+    uint32_t doubling = 53 - (uint32_t)__builtin_clzll(size - 1);
+    uint32_t step = (uint32_t)((size - 1) >> (doubling + 7)) - STEPS_PER_DOUBLING;
+    return FIRST_MID + doubling * STEPS_PER_DOUBLING + step;
+}
+
+uint32_t class_for_aligned(size_t size, size_t alignment)
+{
+    if (size < alignment)
+        size = alignment;
+    if (size > SLAB_MAX)
+        return CLASS_COUNT;
+    uint32_t class = class_for(size);
+    /* Slabs start at unit boundaries, so a block is as aligned as its size is. */
+    while (class < CLASS_COUNT && (hak_classes[class].size & (alignment - 1)) != 0)
+        class ++;
+    return class;
+}
+
+void slab_init(size_t unit, uint32_t class, struct heap *owner, bool zeroed)
+{
+    uint32_t units = hak_classes[class].units;
+    for (uint32_t i = 0; i < units; i++)
+        slab_at(unit + i)->back = (uint8_t)i;
+    struct slab *s = slab_at(unit);
+    s->free = NULL;
+    store_relaxed(&s->heap, owner);
+    s->used = 0;
+    s->carved = 0;
+    s->next = s->prev = 0;
+    s->class = (uint8_t)class;
+    s->listed = false;
+    s->zeroed = zeroed;
+}
+
+bool slab_block_starts_at(const struct slab *s, const void *p)
+{
+    size_t offset = (size_t)((const char *)p - slab_base(s));
+    const struct class_info *c = &hak_classes[s->class];
+    /* Exact for multiples of the size; for others it may be one too high, which the comparison
+     * below rejects all the same. */
+    uint64_t index = ((uint64_t)offset * c->reciprocal) >> 32;
+    return index < s->carved && index * c->size == offset;
+}
+
+uint32_t slab_take(struct slab *s, void **out, uint32_t n)
+{
+    uint32_t taken = 0;
+    struct block *b = s->free;
+    for (; taken < n && b != NULL; taken++) {
+        out[taken] = b;
+        b = b->next;
+    }
+    s->free = b;
+    const struct class_info *c = &hak_classes[s->class];
+    char *next = slab_base(s) + (size_t)s->carved * c->size;
+    uint32_t carve = c->capacity - s->carved;
+    if (carve > n - taken)
+        carve = n - taken;
+    for (uint32_t i = 0; i < carve; i++, next += c->size)
+        out[taken + i] = next;
+    s->carved += carve;
+    taken += carve;
+    s->used += taken;
+    return taken;
+}
+
+uint32_t slab_touched_units(const struct slab *s)
+{
+    size_t bytes = (size_t)s->carved * hak_classes[s->class].size;
+    return (uint32_t)((bytes + UNIT_SIZE - 1) >> UNIT_SHIFT);
+}

@@ -1,0 +1,108 @@
+/* Slabs: one or more units cut into blocks of one size class. All that is known about a slab stands
+ * in the 64-byte line of its first unit, out of reach of the blocks' users.
+ *
+ * Everything here is called with the owning heap's lock held, except where it says otherwise.
+ * Calls: region (addresses). Called by: heap. */
+#ifndef HAK_SLAB_H
+#define HAK_SLAB_H
+
+#include "region/region.h"
+
+struct heap;
+
+enum size_class {
+#define CLASS(index, from, size, units, slots) CLASS_##index = index,
+#include "slab/size_classes.def"
+#undef CLASS
+    CLASS_COUNT
+};
+
+struct class_info {
+    uint32_t size;
+    uint32_t units;
+    uint32_t capacity;   /* blocks per slab */
+    uint32_t reciprocal; /* ceil(2^32 / size): offset -> block index without a division */
+};
+
+extern const struct class_info hak_classes[CLASS_COUNT] __attribute__((visibility("hidden")));
+
+/* A free block. Its first word links it into its slab's list; nothing else of it is touched. */
+struct block {
+    struct block *next;
+};
+
+struct slab {
+    _Alignas(64) struct block *free; /* freed blocks, newest first. Owner, under its heap's lock */
+    /* Owner; NULL: not a slab. Changed under the old owner's lock, read by anyone who has a live
+     * block of the slab. */
+    _Atomic(struct heap *) heap;
+    uint32_t used;       /* blocks handed out: in the program's hands or in a magazine */
+    uint32_t carved;     /* blocks cut so far; the rest of the slab is untouched */
+    uint32_t next, prev; /* neighbours among the heap's slabs of the class with free blocks: unit
+                            index + 1, 0 ends the list */
+    uint8_t class;
+    uint8_t back;        /* units back to the slab's first unit */
+    bool listed;         /* in that list: true unless no block is free */
+    bool zeroed;         /* blocks not carved yet read as zeros */
+    uint8_t units;       /* of a run */
+    size_t size;         /* of a run or big block: usable bytes */
+    size_t granules;     /* of a big block */
+};
+
+_Static_assert(sizeof(struct slab) == 64, "one line per unit");
+
+/* Class for a request of 1 to SLAB_MAX bytes. */
+uint32_t class_for(size_t size);
+
+/* Class whose blocks of `size` are all aligned to `alignment`, CLASS_COUNT if there is none. */
+uint32_t class_for_aligned(size_t size, size_t alignment);
+
+HAK_INLINE struct slab *slab_at(size_t unit)
+{
+    return &hak_region.slabs[unit];
+}
+
+/* The slab a unit belongs to. Safe to call without the lock for a unit that holds a live block. */
+HAK_INLINE struct slab *slab_of_unit(size_t unit)
+{
+    return slab_at(unit - slab_at(unit)->back);
+}
+
+HAK_INLINE size_t slab_unit(const struct slab *s)
+{
+    return (size_t)(s - hak_region.slabs);
+}
+
+HAK_INLINE char *slab_base(const struct slab *s)
+{
+    return unit_address(slab_unit(s));
+}
+
+/* Makes fresh units a slab of the class. */
+void slab_init(size_t unit, uint32_t class, struct heap *owner, bool zeroed);
+
+/* Whether a block of the slab's class starts at p, and it has been carved. */
+bool slab_block_starts_at(const struct slab *s, const void *p);
+
+/* Takes up to n blocks: freed ones, newest first, then untouched ones by address. They are put at
+ * out[0..]; returns how many. */
+uint32_t slab_take(struct slab *s, void **out, uint32_t n);
+
+/* Puts a block on the free list. */
+HAK_INLINE void slab_put(struct slab *s, void *p)
+{
+    struct block *b = p;
+    b->next = s->free;
+    s->free = b;
+    s->used--;
+}
+
+HAK_INLINE bool slab_is_full(const struct slab *s)
+{
+    return s->free == NULL && s->carved == hak_classes[s->class].capacity;
+}
+
+/* Units of the slab that blocks were carved from. */
+uint32_t slab_touched_units(const struct slab *s);
+
+#endif

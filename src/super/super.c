@@ -1,0 +1,283 @@
+#include "super/super.h"
+
+#include "control/options.h"
+#include "os/os.h"
+
+enum { ALL_FREE = -1, BITS = 64, PURGE_RUN = 4 /* units: 256 KiB */ };
+
+#define MAP_WORDS (((size_t)1 << 42) / GRANULE_SIZE / BITS)
+
+/* One bit per granule. `available`: has a free unit. `purgeable`: may have free dirty units. Both
+ * are hints that err on the side of a look too many: a bit is set after the mask it stands for, and
+ * whoever clears one looks at the mask again afterwards (acquire/release on both, so that either
+ * the clearer sees the new mask or the setter's bit comes later). */
+static _Atomic uint64_t available[MAP_WORDS];
+static _Atomic uint64_t purgeable[MAP_WORDS];
+
+static struct {
+    _Atomic size_t in_use; /* units taken */
+    _Atomic size_t dirty;  /* free units with dirty pages */
+    _Atomic size_t mapped; /* SuperSlabs */
+} count;
+
+static struct super *super_at(size_t granule)
+{
+    return &hak_region.supers[granule];
+}
+
+static void map_set(_Atomic uint64_t *map, size_t granule)
+{
+    uint64_t bit = (uint64_t)1 << (granule % BITS);
+    if ((load_relaxed(&map[granule / BITS]) & bit) == 0 || map == purgeable)
+        atomic_fetch_or_explicit(&map[granule / BITS], bit, memory_order_acq_rel);
+}
+
+static void map_clear(_Atomic uint64_t *map, size_t granule)
+{
+    atomic_fetch_and_explicit(&map[granule / BITS], ~((uint64_t)1 << (granule % BITS)),
+                              memory_order_acq_rel);
+}
+
+static uint32_t run_mask(uint32_t first, uint32_t n)
+{
+    return (uint32_t)((((uint64_t)1 << n) - 1) << first);
+}
+
+/* Bits at which n set bits in a row start. */
+static uint32_t runs_in(uint32_t mask, uint32_t n)
+{
+    for (uint32_t have = 1; have < n && mask != 0;) {
+        uint32_t step = n - have < have ? n - have : have;
+        mask &= mask >> step;
+        have += step;
+    }
+    return mask;
+}
+
+static void clear_available_if_full(size_t granule)
+{
+    struct super *s = super_at(granule);
+    map_clear(available, granule);
+    if (load_acquire(&s->free) != 0)
+        map_set(available, granule);
+}
+
+/* Takes exactly these units if all are free. acquire: whoever gave them has finished with them. */
+static bool claim(size_t granule, uint32_t mask)
+{
+    struct super *s = super_at(granule);
+    uint32_t free = load_relaxed(&s->free);
+    do {
+        if ((free & mask) != mask)
+            return false;
+    } while (!cas_weak_acquire(&s->free, &free, free & ~mask));
+    if (free == mask)
+        clear_available_if_full(granule);
+    return true;
+}
+
+static void release(size_t granule, uint32_t mask)
+{
+    /* release: the last owner's accesses come before the next one's. */
+    atomic_fetch_or_explicit(&super_at(granule)->free, mask, memory_order_acq_rel);
+    map_set(available, granule);
+}
+
+/* After a claim: accounts for it and says whether the units are clean. */
+static bool taken_clean(size_t granule, uint32_t mask)
+{
+    uint32_t n = (uint32_t)__builtin_popcount(mask);
+    uint32_t dirty = load_relaxed(&super_at(granule)->dirty) & mask;
+    add_relaxed(&count.in_use, n);
+    if (dirty != 0)
+        sub_relaxed(&count.dirty, (size_t)__builtin_popcount(dirty));
+    return dirty == 0;
+}
+
+/* Stage 2: an unused slot of an existing SuperSlab, dirty ones first (their pages are there). */
+static ptrdiff_t take_in(size_t granule, uint32_t n, bool *zeroed)
+{
+    struct super *s = super_at(granule);
+    for (;;) {
+        uint32_t free = load_relaxed(&s->free);
+        uint32_t starts = runs_in(free & load_relaxed(&s->dirty), n);
+        if (starts == 0)
+            starts = runs_in(free, n);
+        if (starts == 0)
+            return REGION_NONE;
+        uint32_t first = lowest_bit(starts);
+        if (!claim(granule, run_mask(first, n)))
+            continue;
+        *zeroed = taken_clean(granule, run_mask(first, n));
+        return (ptrdiff_t)(granule * GRANULE_UNITS + first);
+    }
+}
+
+static ptrdiff_t take_existing(uint32_t n, bool *zeroed)
+{
+    size_t words = (region_top() + BITS - 1) / BITS;
+    for (size_t w = 0; w < words; w++) {
+        for (uint64_t bits = load_acquire(&available[w]); bits != 0; bits &= bits - 1) {
+            ptrdiff_t got = take_in(w * BITS + lowest_bit(bits), n, zeroed);
+            if (got >= 0)
+                return got;
+        }
+    }
+    return REGION_NONE;
+}
+
+/* Huge pages pay once a heap is large, and cost a young one dearly. */
+static void advise(size_t granule)
+{
+    if (!hak_options.huge_pages)
+        return;
+    size_t bytes = load_relaxed(&count.mapped) << GRANULE_SHIFT;
+    os_advise_huge(granule_address(granule), GRANULE_SIZE, bytes >= hak_options.huge_min);
+}
+
+/* Stage 3. */
+static ptrdiff_t take_new(uint32_t n, bool *zeroed)
+{
+    ptrdiff_t granule = region_take(1, GRANULE_SIZE, zeroed);
+    if (granule < 0)
+        return REGION_NONE;
+    add_relaxed(&count.mapped, 1);
+    advise((size_t)granule);
+    struct super *s = super_at((size_t)granule);
+    store_relaxed(&s->dirty, *zeroed ? 0 : (uint32_t)ALL_FREE);
+    if (!*zeroed)
+        add_relaxed(&count.dirty, GRANULE_UNITS);
+    uint32_t mine = run_mask(0, n);
+    taken_clean((size_t)granule, mine);
+    uint32_t rest = (uint32_t)ALL_FREE & ~mine;
+    if (rest != 0)
+        release((size_t)granule, rest);
+    return granule * (ptrdiff_t)GRANULE_UNITS;
+}
+
+ptrdiff_t units_take(uint32_t n, bool *zeroed)
+{
+    ptrdiff_t got = take_existing(n, zeroed);
+    if (got < 0)
+        got = take_new(n, zeroed);
+    return got;
+}
+
+bool units_extend(size_t first, uint32_t n, bool *zeroed)
+{
+    uint32_t at = (uint32_t)(first % GRANULE_UNITS);
+    if (at == 0 || at + n > GRANULE_UNITS)
+        return false;
+    if (!claim(first / GRANULE_UNITS, run_mask(at, n)))
+        return false;
+    *zeroed = taken_clean(first / GRANULE_UNITS, run_mask(at, n));
+    return true;
+}
+
+void units_give(size_t first, uint32_t n, uint32_t touched)
+{
+    size_t granule = first / GRANULE_UNITS;
+    uint32_t mask = run_mask((uint32_t)(first % GRANULE_UNITS), n);
+    uint32_t wrote = run_mask((uint32_t)(first % GRANULE_UNITS), touched);
+    struct super *s = super_at(granule);
+    or_relaxed(&s->dirty, wrote); /* before the release below, with which it becomes visible */
+    uint32_t dirty = load_relaxed(&s->dirty) & mask;
+    sub_relaxed(&count.in_use, n);
+    add_relaxed(&count.dirty, (size_t)__builtin_popcount(dirty));
+    release(granule, mask);
+    if (dirty != 0)
+        map_set(purgeable, granule);
+}
+
+size_t units_in_use(void)
+{
+    return load_relaxed(&count.in_use);
+}
+
+size_t units_dirty(void)
+{
+    return load_relaxed(&count.dirty);
+}
+
+size_t supers_mapped(void)
+{
+    return load_relaxed(&count.mapped);
+}
+
+/* ---- purge ---- */
+
+/* The units are ours (claimed). Drops their pages and gives them back, or the whole SuperSlab to
+ * the region. */
+static size_t purge_claimed(size_t granule, uint32_t mask)
+{
+    struct super *s = super_at(granule);
+    uint32_t n = (uint32_t)__builtin_popcount(mask);
+    size_t unit = granule * GRANULE_UNITS + lowest_bit(mask);
+    size_t dirty = (size_t)__builtin_popcount(load_relaxed(&s->dirty) & mask);
+    bool purged = os_purge(unit_address(unit), (size_t)n * UNIT_SIZE);
+    if (purged) {
+        and_relaxed(&s->dirty, ~mask);
+        sub_relaxed(&count.dirty, dirty);
+    }
+    if (purged && mask == (uint32_t)ALL_FREE) {
+        sub_relaxed(&count.mapped, 1);
+        region_give(granule, 1, true);
+    } else {
+        release(granule, mask);
+    }
+    return purged ? dirty : 0;
+}
+
+/* Purges runs of at least `shortest` free units that hold dirty ones. */
+static size_t purge_super(size_t granule, uint32_t shortest)
+{
+    struct super *s = super_at(granule);
+    uint32_t free = load_relaxed(&s->free);
+    if (free == (uint32_t)ALL_FREE)
+        return claim(granule, free) ? purge_claimed(granule, free) : 0;
+    size_t purged = 0;
+    uint32_t rest = free & load_relaxed(&s->dirty);
+    while (rest != 0) {
+        uint32_t first = lowest_bit(rest);
+        uint32_t n = lowest_bit(~(uint64_t)(rest >> first));
+        uint32_t mask = run_mask(first, n);
+        rest &= ~mask;
+        if (n >= shortest && claim(granule, mask))
+            purged += purge_claimed(granule, mask);
+    }
+    return purged;
+}
+
+static bool still_purgeable(size_t granule)
+{
+    struct super *s = super_at(granule);
+    return (load_acquire(&s->free) & load_relaxed(&s->dirty)) != 0;
+}
+
+static size_t purge_pass(size_t keep, uint32_t shortest)
+{
+    size_t purged = 0;
+    for (size_t w = (region_top() + BITS - 1) / BITS; w-- > 0;) {
+        uint64_t bits = load_acquire(&purgeable[w]);
+        while (bits != 0) {
+            if (units_dirty() <= keep)
+                return purged;
+            uint32_t top = 63 - (uint32_t)__builtin_clzll(bits);
+            size_t granule = w * BITS + top;
+            bits &= ~((uint64_t)1 << top);
+            purged += purge_super(granule, shortest);
+            map_clear(purgeable, granule);
+            if (still_purgeable(granule))
+                map_set(purgeable, granule);
+        }
+    }
+    return purged;
+}
+
+size_t supers_purge(size_t keep)
+{
+    size_t purged = purge_pass(keep, PURGE_RUN);
+    if (units_dirty() > keep)
+        purged += purge_pass(keep, 1);
+    return purged;
+}

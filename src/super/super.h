@@ -1,0 +1,36 @@
+/* SuperSlabs: granules of 2 MiB cut into 32 units of 64 KiB. A SuperSlab has no owner; its units
+ * have. This is the shared pool's lock-free part: taking an unused unit (stage 2) is one
+ * compare-and-swap on the SuperSlab's mask; only a new SuperSlab (stage 3) meets a lock.
+ *
+ * Calls: region, os. Called by: heap, big, control (numbers). */
+#ifndef HAK_SUPER_H
+#define HAK_SUPER_H
+
+#include "region/region.h"
+
+struct super {
+    _Atomic uint32_t free;  /* bit = unit is free. Taken by CAS, given by OR */
+    _Atomic uint32_t dirty; /* bit = unit may hold something else than zeros */
+};
+
+/* Takes n <= 32 neighbouring units of one SuperSlab. Returns the first one's index or REGION_NONE;
+ * `*zeroed`: all of them read as zeros. */
+ptrdiff_t units_take(uint32_t n, bool *zeroed);
+
+/* Takes the n units behind a taken run inside its SuperSlab, if they are free. */
+bool units_extend(size_t first, uint32_t n, bool *zeroed);
+
+/* Gives units back, of which the first `touched` may have been written to. */
+void units_give(size_t first, uint32_t n, uint32_t touched);
+
+/* Units in use by slabs, runs and heaps, and free ones that hold dirty pages. */
+size_t units_in_use(void);
+size_t units_dirty(void);
+size_t supers_mapped(void);
+
+/* Purges free dirty units, neighbours of 256 KiB and more first, highest addresses first, until at
+ * most `keep` are left. Returns the number of units purged. Not reentrant: the caller holds the
+ * purge lock. */
+size_t supers_purge(size_t keep);
+
+#endif

@@ -1,0 +1,204 @@
+/* What runs while system calls fail. malloc may give NULL, with ENOMEM; nothing else may go wrong:
+ * no byte of a live block changes, a block that could not be resized stays as it was, free keeps
+ * errno.
+ *
+ *     fault_script start-up|threaded [--recovers]
+ *
+ * --recovers: only one call fails, so in the end every size must be had again.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <string.h>
+
+#include "support.h"
+
+#include "alloc_names.h"
+
+enum { OTHER_ERRNO = 4242, TABLE_SIZE = 24, TURNS = 160, THREADS = 3 };
+
+static const size_t SIZES[] = {24,        100,        1000,       5000,        20 * 1024,
+                               70 * 1024, 200 * 1024, 900 * 1024, 2500 * 1024, 6 * 1024 * 1024};
+enum { SIZE_COUNT = sizeof SIZES / sizeof SIZES[0] };
+
+static void *refusal_checked(void *block, const char *what, size_t size)
+{
+    if (block == NULL && errno != ENOMEM) {
+        fail("%s(%zu) gave NULL with errno %d, not ENOMEM", what, size, errno);
+    }
+    return block;
+}
+
+static struct parcel *get(size_t size, uint64_t id)
+{
+    errno = 0;
+    return refusal_checked(parcel_try_new(size, id), "malloc", size);
+}
+
+static void *get_zeroed(size_t size)
+{
+    errno = 0;
+    void *block = refusal_checked(calloc(1, size), "calloc", size);
+    if (block != NULL) {
+        zero_check(block, size);
+    }
+    return block;
+}
+
+static void *get_aligned(size_t alignment, size_t size)
+{
+    errno = 0;
+    void *block = refusal_checked(memalign(alignment, size), "memalign", size);
+    if ((uintptr_t)block % alignment != 0) {
+        fail("memalign(%zu, %zu) gave %p", alignment, size, block);
+    }
+    return block;
+}
+
+static void put_plain(void *block)
+{
+    errno = OTHER_ERRNO;
+    free(block);
+    if (errno != OTHER_ERRNO) {
+        fail("free changed errno to %d", errno);
+    }
+}
+
+static void put(struct parcel *parcel)
+{
+    if (parcel != NULL) {
+        parcel_check(parcel);
+    }
+    put_plain(parcel);
+}
+
+/* The parcel with another size and all its bytes as they were, or, when refused, as it was. */
+static struct parcel *resize(struct parcel *parcel, size_t size)
+{
+    size_t old_length = parcel->size - sizeof *parcel;
+    size_t length = size - sizeof *parcel;
+    errno = 0;
+    struct parcel *moved = refusal_checked(realloc(parcel, size), "realloc", size);
+    if (moved == NULL) {
+        parcel_check(parcel);
+        return parcel;
+    }
+    pattern_check(moved + 1, length < old_length ? length : old_length, old_length, moved->id);
+    moved->size = size;
+    pattern_fill(moved + 1, length, moved->id);
+    return moved;
+}
+
+/* From small to large and back, as a growing buffer goes through every layer. */
+static void grow_and_shrink(uint64_t id)
+{
+    struct parcel *buffer = get(SIZES[0], id);
+    for (size_t i = 1; buffer != NULL && i < SIZE_COUNT; i++) {
+        buffer = resize(buffer, SIZES[i]);
+    }
+    for (size_t i = SIZE_COUNT; buffer != NULL && i-- > 0;) {
+        buffer = resize(buffer, SIZES[i]);
+    }
+    put(buffer);
+}
+
+static void start_up(void)
+{
+    struct parcel *parcels[SIZE_COUNT];
+    void *zeroed[SIZE_COUNT];
+    void *aligned[SIZE_COUNT];
+    for (size_t i = 0; i < SIZE_COUNT; i++) {
+        parcels[i] = get(SIZES[i], i);
+        zeroed[i] = get_zeroed(SIZES[i] + 8);
+        aligned[i] = get_aligned((size_t)64 << i, SIZES[i] / 2);
+    }
+    for (uint64_t i = 0; i < 4; i++) {
+        grow_and_shrink(100 + i);
+    }
+    for (size_t i = 0; i < SIZE_COUNT; i++) {
+        put_plain(zeroed[i]);
+        put(parcels[i]);
+        put_plain(aligned[i]);
+    }
+    malloc_trim(0);
+}
+
+static size_t mixed_size(struct rng *rng)
+{
+    size_t log_size = rng_log_size(rng, 4 * MIB);
+    size_t from_table = SIZES[rng_below(rng, SIZE_COUNT)];
+    size_t size = rng_below(rng, 2) == 0 ? log_size : from_table;
+    return size > sizeof(struct parcel) ? size : sizeof(struct parcel);
+}
+
+/* A bounded run of mixed work that ends with everything freed. */
+static void *mixed_work(void *argument)
+{
+    uint64_t number = *(const uint64_t *)argument;
+    struct rng rng = rng_seeded(1, number);
+    struct parcel *table[TABLE_SIZE] = {NULL};
+    for (uint64_t turn = 0; turn < TURNS; turn++) {
+        struct parcel **slot = &table[rng_below(&rng, TABLE_SIZE)];
+        size_t size = mixed_size(&rng);
+        if (*slot == NULL) {
+            *slot = get(size, number * TURNS + turn);
+        } else if (rng_below(&rng, 3) == 0) {
+            *slot = resize(*slot, size);
+        } else {
+            put(*slot);
+            *slot = NULL;
+        }
+    }
+    grow_and_shrink(number);
+    for (size_t i = 0; i < TABLE_SIZE; i++) {
+        put(table[i]);
+    }
+    return NULL;
+}
+
+static void threaded(void)
+{
+    static uint64_t numbers[THREADS] = {1, 2, 3};
+    pthread_t threads[THREADS];
+    bool started[THREADS];
+    for (size_t i = 0; i < THREADS; i++) {
+        /* Starting a thread takes memory too, and may be refused: then its work is done here. */
+        started[i] = pthread_create(&threads[i], NULL, mixed_work, &numbers[i]) == 0;
+        if (!started[i]) {
+            mixed_work(&numbers[i]);
+        }
+    }
+    for (size_t i = 0; i < THREADS; i++) {
+        if (started[i]) {
+            thread_join(threads[i]);
+        }
+    }
+    malloc_trim(0);
+}
+
+/* The one failure may come as late as here, but then the next try succeeds. */
+static void check_recovery(void)
+{
+    for (size_t i = 0; i < SIZE_COUNT; i++) {
+        struct parcel *parcel = get(SIZES[i], i);
+        parcel = parcel != NULL ? parcel : get(SIZES[i], i);
+        if (parcel == NULL) {
+            fail("no block of %zu bytes although memory is there again", SIZES[i]);
+        }
+        put(parcel);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    if (flag(argc, argv, "start-up")) {
+        start_up();
+    } else if (flag(argc, argv, "threaded")) {
+        threaded();
+    } else {
+        fail("which script: start-up or threaded?");
+    }
+    if (flag(argc, argv, "--recovers")) {
+        check_recovery();
+    }
+    return 0;
+}

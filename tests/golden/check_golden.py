@@ -1,0 +1,167 @@
+"""Counts the instructions of every entry point's fast path and compares them with the golden file.
+
+usage: check_golden.py LIBRARY [--update]
+
+Fails if a limit is exceeded or if a path became longer than in the golden file; another difference
+is only shown. --update writes the golden file anew. Another compiler may choose other instructions,
+so a longer path fails only with the compiler that the golden file was written with.
+Exits with 77 (skipped) where objdump is missing or the architecture is not x86-64.
+"""
+
+import argparse
+import difflib
+import platform
+import re
+import shutil
+import sys
+from pathlib import Path
+
+from fast_path import FastPath, disassemble, fast_path, run_tool, symbol_ranges
+
+SKIPPED = 77
+ARCHITECTURE = "x86_64"
+GOLDEN = Path(__file__).with_name(f"{ARCHITECTURE}.txt")
+
+ENTRY_POINTS = {
+    "malloc": "malloc",
+    "free": "free",
+    "calloc": "calloc",
+    "realloc": "realloc",
+    "operator new": "_Znwm",
+    "operator delete": "_ZdlPv",
+    "sized delete": "_ZdlPvm",
+}
+
+# At most so many instructions and so many conditional branches.
+LIMITS = {"malloc": (16, 3), "free": (20, 4)}
+
+HEADING = re.compile(r"^\[(.+)\] (\d+) instructions, (\d+) branches$")
+COMPILER = "compiler: "
+
+
+def compiler_of(library: str) -> str:
+    """What the compiler has written into the library about itself."""
+    text = run_tool("readelf", "--string-dump=.comment", library)
+    names = sorted(set(re.findall(r"^\s*\[\s*[0-9a-f]+\]\s+(.+)$", text, re.MULTILINE)))
+    return "; ".join(names) or "unknown"
+
+
+def measure(library: str) -> dict[str, FastPath | None]:
+    ranges = symbol_ranges(library)
+    missing = [symbol for symbol in ENTRY_POINTS.values() if symbol not in ranges]
+    if missing:
+        sys.exit(f"not exported by {library}: {', '.join(missing)}")
+    return {
+        name: fast_path(disassemble(library, *ranges[symbol]))
+        for name, symbol in ENTRY_POINTS.items()
+    }
+
+
+def render(paths: dict[str, FastPath | None], compiler: str) -> str:
+    """The golden file: per entry point the longest way through it without a call."""
+    lines = [COMPILER + compiler]
+    for name, path in paths.items():
+        lines.append("")
+        if path is None:
+            lines.append(f"[{name}] no path without a call")
+            continue
+        lines.append(f"[{name}] {path.instructions} instructions, {path.branches} branches")
+        lines += path.mnemonics
+    return "\n".join(lines) + "\n"
+
+
+def golden_counts(text: str) -> dict[str, tuple[int, int]]:
+    headings = (HEADING.match(line) for line in text.splitlines())
+    return {match[1]: (int(match[2]), int(match[3])) for match in headings if match}
+
+
+def limit_errors(paths: dict[str, FastPath | None]) -> list[str]:
+    errors = []
+    for name, (instructions, branches) in LIMITS.items():
+        path = paths[name]
+        if path is None:
+            errors.append(f"{name}: every path makes a call or leaves the function")
+            continue
+        if path.stores == 0:
+            # Such as free(NULL): what does the work must then make a call.
+            errors.append(f"{name}: the only paths without a call store nothing")
+        if path.instructions > instructions:
+            errors.append(f"{name}: {path.instructions} instructions, at most {instructions}")
+        if path.branches > branches:
+            errors.append(f"{name}: {path.branches} conditional branches, at most {branches}")
+    return errors
+
+
+def growth_errors(paths: dict[str, FastPath | None], golden: str) -> list[str]:
+    errors = []
+    for name, (instructions, branches) in golden_counts(golden).items():
+        path = paths.get(name)
+        if path is None:
+            errors.append(f"{name}: had a path without a call, has none now")
+        elif path.instructions > instructions or path.branches > branches:
+            now = f"{path.instructions} instructions and {path.branches} branches"
+            errors.append(f"{name}: {now}, were {instructions} and {branches}")
+    return errors
+
+
+def show_difference(golden: str, current: str) -> None:
+    names = (GOLDEN.name, "this build")
+    difference = difflib.unified_diff(
+        golden.splitlines(), current.splitlines(), *names, "", "", 3, ""
+    )
+    for line in difference:
+        print(line)
+
+
+def compare(paths: dict[str, FastPath | None], current: str, compiler: str) -> list[str]:
+    if not GOLDEN.exists():
+        return [f"{GOLDEN.name} is missing: run with --update and commit it"]
+    golden = GOLDEN.read_text()
+    if golden == current:
+        return []
+    show_difference(golden, current)
+    errors = growth_errors(paths, golden)
+    if COMPILER + compiler not in golden.splitlines():
+        print("note: another compiler than the golden file's, so only the limits count")
+        for error in errors:
+            print(f"note: {error}")
+        return []
+    if not errors:
+        print("note: differs, but no path became longer: update the golden file")
+    return errors
+
+
+def skip_unless_possible() -> None:
+    missing = [tool for tool in ("objdump", "nm", "readelf") if shutil.which(tool) is None]
+    if platform.machine() != ARCHITECTURE:
+        missing.append(f"an {ARCHITECTURE} machine")
+    if missing:
+        print(f"skipped, for want of {', '.join(missing)}")
+        sys.exit(SKIPPED)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("library", help="libhakmem.so of a release build")
+    parser.add_argument("--update", action="store_true", help="write the golden file anew")
+    arguments = parser.parse_args()
+    skip_unless_possible()
+    paths = measure(arguments.library)
+    compiler = compiler_of(arguments.library)
+    current = render(paths, compiler)
+    for line in current.splitlines():
+        if line.startswith("["):
+            print(line)
+    if arguments.update:
+        GOLDEN.write_text(current)
+        print(f"{GOLDEN.name} written")
+    errors = limit_errors(paths)
+    if not arguments.update:
+        errors += compare(paths, current, compiler)
+    for error in errors:
+        print(f"error: {error}")
+    return 1 if errors else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,46 @@
+"""Builds, writes and reads a large JSON document; then modules of Python's own test suite."""
+
+import json
+import random
+import shutil
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+
+MODULES = ["test_json", "test_dict", "test_list", "test_set", "test_bytes", "test_struct"]
+
+
+def document() -> list[dict]:
+    rng = random.Random(7)
+    return [
+        {"id": i, "name": f"n{rng.random()}", "tags": [f"t{rng.randrange(99)}" for _ in range(9)],
+         "nested": {str(k): rng.random() for k in range(6)}}
+        for i in range(12000)
+    ]
+
+
+def as_xml(items: list[dict]) -> bytes:
+    root = ElementTree.Element("items")
+    for item in items:
+        node = ElementTree.SubElement(root, "item", id=str(item["id"]))
+        node.text = item["name"]
+    return ElementTree.tostring(root)
+
+
+def main() -> None:
+    items = document()
+    text = json.dumps(items, indent=1)
+    with open("out/items.json", "w", encoding="utf-8") as file:
+        file.write(text)
+    assert json.loads(text) == items
+    tree = ElementTree.fromstring(as_xml(items))
+    print(len(text), len(tree), sum(len(node.text or "") for node in tree))
+    shutil.copyfile("/proc/self/maps", "mapped/python3")
+    # -v names every test with its verdict; this is what is compared.
+    suite = subprocess.run([sys.executable, "-m", "test", "-v", *MODULES], check=False,
+                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    sys.stdout.buffer.write(suite.stdout)
+    sys.exit(suite.returncode)
+
+
+main()

@@ -34,27 +34,13 @@ static HAK_COLD void *new_again(size_t alignment, size_t size, bool nothrow)
 static HAK_NOINLINE void *new_slow(size_t size)
 {
     void *p = front_alloc_slow(size);
-    return check_out(HAK_LIKELY(p != NULL) ? p : new_again(1, size, false));
+    return HAK_LIKELY(p != NULL) ? p : new_again(1, size, false);
 }
 
 static HAK_NOINLINE void *new_slow_nothrow(size_t size)
 {
     void *p = front_alloc_slow(size);
-    return check_out(HAK_LIKELY(p != NULL) ? p : new_again(1, size, true));
-}
-
-/* front_alloc with another slow path. */
-HAK_INLINE void *new_fast(size_t size)
-{
-    if (HAK_LIKELY(size <= SMALL_MAX)) {
-        struct magazine *m = magazine_at(hak_thread.heap, hak_small_offset[(size + 7) / 8]);
-        uint32_t room = load_relaxed(&m->room);
-        if (HAK_LIKELY(room < load_relaxed(&m->cap))) {
-            store_relaxed(&m->room, room + 1);
-            return check_out(m->slots[room]);
-        }
-    }
-    return NULL;
+    return HAK_LIKELY(p != NULL) ? p : new_again(1, size, true);
 }
 
 static void *new_aligned(size_t size, size_t alignment, bool nothrow)
@@ -69,15 +55,13 @@ static void *new_aligned(size_t size, size_t alignment, bool nothrow)
 /* m: size_t, St11align_val_t: align_val_t, RKSt9nothrow_t: const nothrow_t &; w: new, a: array. */
 HAK_EXPORT void *_Znwm(size_t size)
 {
-    void *p = new_fast(size);
-    return HAK_LIKELY(p != NULL) ? p : new_slow(size);
+    return check_out(front_alloc_or(size, new_slow));
 }
 
 HAK_EXPORT void *_ZnwmRKSt9nothrow_t(size_t size, const void *tag)
 {
     (void)tag;
-    void *p = new_fast(size);
-    return HAK_LIKELY(p != NULL) ? p : new_slow_nothrow(size);
+    return check_out(front_alloc_or(size, new_slow_nothrow));
 }
 
 HAK_EXPORT void *_ZnwmSt11align_val_t(size_t size, size_t alignment)

@@ -20,8 +20,7 @@ static void add_class(struct numbers *n, struct heap *h, uint32_t class)
     const struct class_slabs *c = &h->classes[class];
     if (c->slabs == 0 && c->used == 0)
         return;
-    struct magazine *m = magazine_of(h, class);
-    size_t kept = load_relaxed(&m->cap) - load_relaxed(&m->room);
+    size_t kept = magazine_kept(magazine_of(h, class));
     struct class_numbers *to = &n->classes[class];
     to->blocks += c->used - kept;
     to->magazine += kept;

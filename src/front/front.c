@@ -134,13 +134,8 @@ static void *pages_or_fail(size_t size, size_t alignment, bool *zeroed)
 /* From the magazine if it has one. */
 static void *alloc_from_class(uint32_t class)
 {
-    struct magazine *m = magazine_of(hak_thread.heap, class);
-    uint32_t room = load_relaxed(&m->room);
-    if (HAK_LIKELY(room < load_relaxed(&m->cap))) {
-        store_relaxed(&m->room, room + 1);
-        return m->slots[room];
-    }
-    return class_or_fail(class);
+    void *p = magazine_pop(magazine_of(hak_thread.heap, class));
+    return HAK_LIKELY(p != NULL) ? p : class_or_fail(class);
 }
 
 void *front_alloc_slow(size_t size)

@@ -27,23 +27,31 @@ size_t front_trim(void);
 /* Sets up what cannot be set up at link time. Runs as the library's constructor, or earlier. */
 void front_init(void);
 
-/* 16 instructions on x86-64: a size test, the thread's heap, the magazine's top. */
-HAK_INLINE void *front_alloc(size_t size)
+/* 16 instructions on x86-64: a size test, the thread's heap, the magazine's top. `slow` is called with
+ * the size when the magazine is empty or the size is not small. */
+HAK_INLINE void *front_alloc_or(size_t size, void *(*slow)(size_t))
 {
     struct heap *h = hak_thread.heap;
     if (HAK_LIKELY(size <= SMALL_MAX)) {
         struct magazine *m = magazine_at(h, hak_small_offset[(size + 7) / 8]);
-        uint32_t room = load_relaxed(&m->room);
-        if (HAK_LIKELY(room < load_relaxed(&m->cap))) {
-            store_relaxed(&m->room, room + 1);
+        uint32_t room = m->room;
+        if (HAK_LIKELY(room < m->cap)) {
+            magazine_set_room(m, room + 1);
             return m->slots[room];
         }
     }
-    return front_alloc_slow(size);
+    return slow(size);
 }
 
-/* The unit's word names the magazine the block belongs to. Is that one of this thread's? Anything
- * else (NULL, a foreign pointer, another thread's block, a large block) differs in the high bits. */
+HAK_INLINE void *front_alloc(size_t size)
+{
+    return front_alloc_or(size, front_alloc_slow);
+}
+
+/* 20 instructions. The unit's word names the magazine the block belongs to. Is that one of this
+ * thread's? Anything else (NULL, a foreign pointer, another thread's block, a large block) differs in
+ * the high bits. A block that is the magazine's newest already goes the slow way, where it is looked
+ * at with care: the double free that happens most. */
 HAK_INLINE void front_free(void *p)
 {
     struct heap *h = hak_thread.heap;
@@ -52,11 +60,11 @@ HAK_INLINE void front_free(void *p)
         uintptr_t word = unit_word(unit);
         if (HAK_LIKELY((word ^ (uintptr_t)h) < UNIT_SIZE)) {
             struct magazine *m = (struct magazine *)word;
-            uint32_t room = load_relaxed(&m->room);
-            if (HAK_LIKELY(room != 0)) {
-                room--;
+            size_t room; /* as wide as an address, so that it indexes without a conversion */
+            if (HAK_LIKELY(!__builtin_sub_overflow((size_t)m->room, (size_t)1, &room)) &&
+                HAK_LIKELY(m->slots[room + 1] != p)) {
                 m->slots[room] = p;
-                store_relaxed(&m->room, room);
+                magazine_set_room(m, (uint32_t)room);
                 return;
             }
         }

@@ -184,7 +184,7 @@ static uint32_t take_blocks(struct heap *h, uint32_t class, void **out, uint32_t
 
 static void grow_capacity(struct heap *h, struct magazine *m, uint32_t class)
 {
-    uint32_t cap = load_relaxed(&m->cap), most = hak_magazine_slots[class];
+    uint32_t cap = m->cap, most = hak_magazine_slots[class];
     if (most > hak_options.magazine_max)
         most = (uint32_t)hak_options.magazine_max;
     struct class_slabs *c = &h->classes[class];
@@ -196,30 +196,20 @@ static void grow_capacity(struct heap *h, struct magazine *m, uint32_t class)
     }
     if (cap > most)
         cap = most;
-    store_relaxed(&m->cap, cap);
-    store_relaxed(&m->room, cap);
-}
-
-static void *pop(struct magazine *m)
-{
-    uint32_t room = load_relaxed(&m->room);
-    if (room >= load_relaxed(&m->cap))
-        return NULL;
-    store_relaxed(&m->room, room + 1);
-    return m->slots[room];
+    magazine_reset(m, cap);
 }
 
 static void *fill(struct heap *h, struct magazine *m, uint32_t class)
 {
     grow_capacity(h, m, class);
-    uint32_t cap = load_relaxed(&m->cap);
+    uint32_t cap = m->cap;
     uint32_t wanted = (cap + 1) / 2;
     void **top = &m->slots[cap - wanted];
     uint32_t taken = take_blocks(h, class, top, wanted);
     if (taken < wanted)
         memmove(top + (wanted - taken), top, taken * sizeof *top);
-    store_relaxed(&m->room, cap - taken);
-    return pop(m);
+    magazine_set_room(m, cap - taken);
+    return magazine_pop(m);
 }
 
 void *heap_refill(struct heap *h, uint32_t class)
@@ -230,7 +220,7 @@ void *heap_refill(struct heap *h, uint32_t class)
     void *p = NULL;
     if (load_relaxed(&h->inbox) != NULL) {
         inbox_drain(h, true);
-        p = pop(m);
+        p = magazine_pop(m);
     }
     if (p == NULL)
         p = fill(h, m, class);
@@ -266,34 +256,45 @@ static bool has_shrunk(const struct heap *h, uint32_t class)
 
 static void empty_magazine(struct heap *h, struct magazine *m)
 {
-    put_slots(h, m, load_relaxed(&m->room), load_relaxed(&m->cap));
-    store_relaxed(&m->cap, 0);
-    store_relaxed(&m->room, 0);
+    put_slots(h, m, m->room, m->cap);
+    magazine_reset(m, 0);
 }
 
 static void spill_half(struct heap *h, struct magazine *m, void *p)
 {
-    uint32_t cap = load_relaxed(&m->cap), keep = cap / 2;
+    uint32_t cap = m->cap, keep = cap / 2;
     put_slots(h, m, keep, cap);
     memmove(&m->slots[cap - keep], m->slots, keep * sizeof m->slots[0]);
     m->slots[cap - keep - 1] = p;
-    store_relaxed(&m->room, cap - keep - 1);
+    magazine_set_room(m, cap - keep - 1);
+}
+
+/* The magazine is not full: the fast path sent the block here because it stands in the slot above
+ * the room, which says something only if the magazine is not empty. */
+static void push_with_care(struct magazine *m, void *p)
+{
+    if (m->room < m->cap && m->slots[m->room] == p)
+        die_double_free(p);
+    magazine_push(m, p);
 }
 
 void heap_flush(struct heap *h, uint32_t class, void *p)
 {
     struct magazine *m = magazine_of(h, class);
+    if (m->room != 0) {
+        push_with_care(m, p);
+        return;
+    }
     lock_take(&h->lock);
     count(h, COUNTER_flush, 1);
     if (is_sparse(h, class) || has_shrunk(h, class)) {
         count(h, COUNTER_flush_all, 1);
         empty_magazine(h, m);
         heap_put(h, slab_of_unit(unit_of(p)), p);
-    } else if (load_relaxed(&m->cap) == 0) {
-        store_relaxed(&m->cap, CAP_FIRST < hak_magazine_slots[class] ? CAP_FIRST
-                                                                     : hak_magazine_slots[class]);
-        m->slots[load_relaxed(&m->cap) - 1] = p;
-        store_relaxed(&m->room, load_relaxed(&m->cap) - 1);
+    } else if (m->cap == 0) {
+        uint32_t slots = hak_magazine_slots[class];
+        magazine_reset(m, CAP_FIRST < slots ? CAP_FIRST : slots);
+        magazine_push(m, p);
     } else {
         spill_half(h, m, p);
     }

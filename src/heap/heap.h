@@ -19,10 +19,12 @@
 
 /* A stack of free blocks. `room` counts the free slots, so that it grows downwards: slots[room] is
  * the newest block, room == cap means empty, room == 0 full. A zeroed one is both, and so takes the
- * slow path either way. Written by the heap's thread alone; read by others for numbers. */
+ * slow path either way. Written by the heap's thread alone, with relaxed atomic stores, so that
+ * others may read the two words for numbers (magazine_kept); its thread reads them as plain words,
+ * which lets the compiler compare in memory. */
 struct magazine {
-    _Atomic uint32_t room;
-    _Atomic uint32_t cap;
+    uint32_t room;
+    uint32_t cap;
     void *slots[];
 };
 
@@ -30,7 +32,7 @@ struct magazine {
 struct magazines {
 #define CLASS(index, from, size, units, slot_count)                                                \
     struct {                                                                                       \
-        _Atomic uint32_t room, cap;                                                                \
+        uint32_t room, cap;                                                                        \
         void *slots[slot_count];                                                                   \
     } m##index;
 #include "slab/size_classes.def"
@@ -116,6 +118,44 @@ HAK_INLINE struct magazine *magazine_of(struct heap *h, uint32_t class)
     return magazine_at(h, hak_magazine_offset[class]);
 }
 
+HAK_INLINE void magazine_set_room(struct magazine *m, uint32_t room)
+{
+    __atomic_store_n(&m->room, room, __ATOMIC_RELAXED);
+}
+
+HAK_INLINE void magazine_reset(struct magazine *m, uint32_t cap)
+{
+    __atomic_store_n(&m->cap, cap, __ATOMIC_RELAXED);
+    __atomic_store_n(&m->room, cap, __ATOMIC_RELAXED);
+}
+
+/* Blocks in it, by anybody's leave; at most a moment old. */
+HAK_INLINE uint32_t magazine_kept(struct magazine *m)
+{
+    uint32_t room = __atomic_load_n(&m->room, __ATOMIC_RELAXED);
+    uint32_t cap = __atomic_load_n(&m->cap, __ATOMIC_RELAXED);
+    return cap > room ? cap - room : 0;
+}
+
+HAK_INLINE void *magazine_pop(struct magazine *m)
+{
+    uint32_t room = m->room;
+    if (HAK_UNLIKELY(room >= m->cap))
+        return NULL;
+    magazine_set_room(m, room + 1);
+    return m->slots[room];
+}
+
+HAK_INLINE bool magazine_push(struct magazine *m, void *p)
+{
+    uint32_t room = m->room;
+    if (HAK_UNLIKELY(room == 0))
+        return false;
+    m->slots[room - 1] = p;
+    magazine_set_room(m, room - 1);
+    return true;
+}
+
 /* The heap a unit's word names. */
 HAK_INLINE struct heap *heap_of_word(uintptr_t word)
 {
@@ -133,7 +173,7 @@ HAK_INLINE void count(struct heap *h, enum counter c, uint64_t n)
 /* A block of the class, and more of them into its empty magazine. NULL: no memory. */
 void *heap_refill(struct heap *h, uint32_t class);
 
-/* Puts the block into its full magazine, after moving blocks from there to their slabs. */
+/* Puts the block into its magazine, after moving blocks from there to their slabs if it is full. */
 void heap_flush(struct heap *h, uint32_t class, void *p);
 
 /* Sends a block of another heap's home, by way of the outbox. */

@@ -255,10 +255,8 @@ static void forget_thread_of(struct heap *h)
 {
     for (uint32_t class = 0; class < CLASS_COUNT; class ++) {
         struct magazine *m = magazine_of(h, class);
-        if (load_relaxed(&m->cap) == 0)
-            continue; /* and the page of an unused magazine stays untouched */
-        store_relaxed(&m->cap, 0);
-        store_relaxed(&m->room, 0);
+        if (m->cap != 0) /* else the page of an unused magazine stays untouched */
+            magazine_reset(m, 0);
     }
     for (int i = 0; i < OUTBOX_SLOTS; i++)
         h->outbox[i] = (struct outbox){0};

@@ -99,17 +99,6 @@ void remote_free(struct heap *h, struct heap *owner, void *p)
 
 /* ---- the receiving side ---- */
 
-static bool to_magazine(struct heap *h, uint32_t class, void *p)
-{
-    struct magazine *m = magazine_of(h, class);
-    uint32_t room = load_relaxed(&m->room);
-    if (room == 0)
-        return false;
-    m->slots[room - 1] = p;
-    store_relaxed(&m->room, room - 1);
-    return true;
-}
-
 static void receive(struct heap *h, struct block *b, bool own, uint32_t *in_magazine)
 {
     struct slab *s = slab_of_unit(unit_of(b));
@@ -117,7 +106,7 @@ static void receive(struct heap *h, struct block *b, bool own, uint32_t *in_maga
     if (HAK_UNLIKELY(owner != h)) {
         count(h, COUNTER_remote_forwarded, 1);
         inbox_push(owner, b, b, hak_classes[s->class].size);
-    } else if (own && to_magazine(h, s->class, b)) {
+    } else if (own && magazine_push(magazine_of(h, s->class), b)) {
         (*in_magazine)++;
     } else {
         heap_put(h, s, b);

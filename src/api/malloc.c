@@ -107,22 +107,21 @@ HAK_EXPORT size_t hak_usable_size(const void *p)
 
 HAK_EXPORT void hak_free_sized(void *p, size_t size)
 {
-    check_size(p, size, "free_sized");
+    check_size(p, 1, size, "free_sized");
     api_free(p, "free_sized");
     (void)size;
 }
 
 HAK_EXPORT void hak_free_aligned_sized(void *p, size_t alignment, size_t size)
 {
-    check_size(p, size, "free_aligned_sized");
-    check_alignment(p, alignment, "free_aligned_sized");
+    check_size(p, alignment, size, "free_aligned_sized");
     api_free(p, "free_aligned_sized");
     (void)alignment, (void)size;
 }
 
 HAK_EXPORT void *hak_alloc_at(size_t size, uintptr_t site)
 {
-    (void)site; /* the mind's business; every site is treated alike until it has rules */
+    (void)site; /* the same routing for every site */
     return api_alloc(size);
 }
 

@@ -1,8 +1,11 @@
 /* operator new and delete, by their symbol names in the Itanium C++ ABI: so the library needs no C++
  * library, and uses the program's own (new-handler, bad_alloc) where there is one. */
+#define _GNU_SOURCE
 #include "api/api.h"
 
 #if HAK_INTERPOSE
+
+#include <dlfcn.h>
 
 #include "os/os.h"
 
@@ -11,12 +14,12 @@ typedef void (*new_handler)(void);
 extern new_handler _ZSt15get_new_handlerv(void) __attribute__((weak));
 extern _Noreturn void _ZSt17__throw_bad_allocv(void) __attribute__((weak));
 
-/* As the standard says: call the handler and try again, for as long as there is a handler. A handler
- * may throw; an exception passes through these frames (built with unwind tables). */
-static HAK_COLD void *new_again(size_t alignment, size_t size, bool nothrow)
+/* As the standard says: call the handler and try again, for as long as there is a handler. It may
+ * throw; the exception passes through these frames (built with unwind tables). */
+static void *new_again(size_t alignment, size_t size)
 {
-    for (;;) {
-        new_handler handler = _ZSt15get_new_handlerv != NULL ? _ZSt15get_new_handlerv() : NULL;
+    while (_ZSt15get_new_handlerv != NULL) {
+        new_handler handler = _ZSt15get_new_handlerv();
         if (handler == NULL)
             break;
         handler();
@@ -24,29 +27,39 @@ static HAK_COLD void *new_again(size_t alignment, size_t size, bool nothrow)
         if (p != NULL)
             return p;
     }
-    if (nothrow)
-        return NULL;
-    if (_ZSt17__throw_bad_allocv != NULL)
+    return NULL;
+}
+
+static HAK_COLD void *new_or_throw(size_t alignment, size_t size)
+{
+    void *p = new_again(alignment, size);
+    if (p == NULL && _ZSt17__throw_bad_allocv != NULL)
         _ZSt17__throw_bad_allocv();
-    os_fatal("operator new(%u): no memory, and no C++ library to throw bad_alloc", size);
+    if (p == NULL)
+        os_fatal("operator new(%u): no memory, and no C++ library to throw bad_alloc", size);
+    return p;
+}
+
+/* The nothrow forms must turn what the handler throws into NULL, which takes C++. The C++ library's
+ * own nothrow operator does it around our operator new, so it is called where there is one. */
+static HAK_COLD void *new_or_null(size_t alignment, size_t size, const void *tag)
+{
+    typedef void *plain(size_t size, const void *tag);
+    typedef void *aligned(size_t size, size_t alignment, const void *tag);
+    if (_ZSt15get_new_handlerv == NULL || _ZSt15get_new_handlerv() == NULL)
+        return NULL;
+    if (alignment > 1) {
+        aligned *next = (aligned *)dlsym(RTLD_NEXT, "_ZnwmSt11align_val_tRKSt9nothrow_t");
+        return next != NULL ? next(size, alignment, tag) : NULL;
+    }
+    plain *next = (plain *)dlsym(RTLD_NEXT, "_ZnwmRKSt9nothrow_t");
+    return next != NULL ? next(size, tag) : NULL;
 }
 
 static HAK_NOINLINE void *new_slow(size_t size)
 {
     void *p = front_alloc_slow(size);
-    return HAK_LIKELY(p != NULL) ? p : new_again(1, size, false);
-}
-
-static HAK_NOINLINE void *new_slow_nothrow(size_t size)
-{
-    void *p = front_alloc_slow(size);
-    return HAK_LIKELY(p != NULL) ? p : new_again(1, size, true);
-}
-
-static void *new_aligned(size_t size, size_t alignment, bool nothrow)
-{
-    void *p = front_alloc_aligned(alignment, size);
-    return check_out(HAK_LIKELY(p != NULL) ? p : new_again(alignment, size, nothrow));
+    return HAK_LIKELY(p != NULL) ? p : new_or_throw(1, size);
 }
 
 /* The compiler of the program declares these, no header does. */
@@ -60,19 +73,20 @@ HAK_EXPORT void *_Znwm(size_t size)
 
 HAK_EXPORT void *_ZnwmRKSt9nothrow_t(size_t size, const void *tag)
 {
-    (void)tag;
-    return check_out(front_alloc_or(size, new_slow_nothrow));
+    void *p = front_alloc(size);
+    return HAK_LIKELY(p != NULL) ? check_out(p) : new_or_null(1, size, tag);
 }
 
 HAK_EXPORT void *_ZnwmSt11align_val_t(size_t size, size_t alignment)
 {
-    return new_aligned(size, alignment, false);
+    void *p = front_alloc_aligned(alignment, size);
+    return check_out(HAK_LIKELY(p != NULL) ? p : new_or_throw(alignment, size));
 }
 
 HAK_EXPORT void *_ZnwmSt11align_val_tRKSt9nothrow_t(size_t size, size_t alignment, const void *tag)
 {
-    (void)tag;
-    return new_aligned(size, alignment, true);
+    void *p = front_alloc_aligned(alignment, size);
+    return HAK_LIKELY(p != NULL) ? check_out(p) : new_or_null(alignment, size, tag);
 }
 
 HAK_EXPORT void _ZdlPv(void *p)
@@ -88,7 +102,7 @@ HAK_EXPORT void _ZdlPvRKSt9nothrow_t(void *p, const void *tag)
 
 HAK_EXPORT void _ZdlPvm(void *p, size_t size)
 {
-    check_size(p, size, "operator delete");
+    check_size(p, 1, size, "operator delete");
     (void)size;
     api_free(p, "operator delete");
 }
@@ -102,8 +116,7 @@ HAK_EXPORT void _ZdlPvSt11align_val_t(void *p, size_t alignment)
 
 HAK_EXPORT void _ZdlPvmSt11align_val_t(void *p, size_t size, size_t alignment)
 {
-    check_size(p, size, "operator delete");
-    check_alignment(p, alignment, "operator delete");
+    check_size(p, alignment, size, "operator delete");
     (void)size, (void)alignment;
     api_free(p, "operator delete");
 }

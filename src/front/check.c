@@ -77,22 +77,22 @@ void check_live(const void *p, const char *what)
         die(p, what);
 }
 
-void check_size(const void *p, size_t size, const char *what)
-{
-    if (p == NULL)
-        return;
-    check_live(p, what);
-    size_t usable = front_usable(p, what);
-    size_t least = usable <= SLAB_MAX && usable > 16 ? usable / 2 : 0;
-    if (size > usable || size < least)
-        os_fatal("%s(%p): wrong size: %u was given for a block of %u bytes", what, (uintptr_t)p,
-                 size, usable);
-}
-
 void check_alignment(const void *p, size_t alignment, const char *what)
 {
     if (p != NULL && (!is_power_of_two(alignment) || ((uintptr_t)p & (alignment - 1)) != 0))
         os_fatal("%s(%p): wrong alignment: %u was given", what, (uintptr_t)p, alignment);
+}
+
+void check_size(const void *p, size_t alignment, size_t size, const char *what)
+{
+    if (p == NULL)
+        return;
+    check_live(p, what);
+    check_alignment(p, alignment, what);
+    size_t usable = front_usable(p, what);
+    if (front_usable_for(alignment, size) != usable)
+        os_fatal("%s(%p): wrong size: %u was given for a block of %u bytes", what, (uintptr_t)p,
+                 size, usable);
 }
 
 #endif

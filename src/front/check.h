@@ -13,9 +13,9 @@ void *check_out(void *p);
 void check_in(void *p, const char *what);
 /* The program names the block to function `what`. */
 void check_live(const void *p, const char *what);
-/* The size (and alignment) the program gives must be those of the request. */
-void check_size(const void *p, size_t size, const char *what);
+/* The alignment must be that of the request, and the size one that gives such a block. */
 void check_alignment(const void *p, size_t alignment, const char *what);
+void check_size(const void *p, size_t alignment, size_t size, const char *what);
 
 #else
 
@@ -34,9 +34,9 @@ HAK_INLINE void check_live(const void *p, const char *what)
     (void)p, (void)what;
 }
 
-HAK_INLINE void check_size(const void *p, size_t size, const char *what)
+HAK_INLINE void check_size(const void *p, size_t alignment, size_t size, const char *what)
 {
-    (void)p, (void)size, (void)what;
+    (void)p, (void)alignment, (void)size, (void)what;
 }
 
 HAK_INLINE void check_alignment(const void *p, size_t alignment, const char *what)

@@ -157,17 +157,28 @@ void *front_alloc_zeroed(size_t size)
     return p == NULL || zeroed ? p : memset(p, 0, size);
 }
 
+/* CLASS_COUNT: whole pages. */
+static uint32_t class_for_request(size_t alignment, size_t size)
+{
+    if (size > SLAB_MAX || alignment > SLAB_MAX)
+        return CLASS_COUNT;
+    return alignment <= 8 ? class_for(size) : class_for_aligned(size, alignment);
+}
+
+size_t front_usable_for(size_t alignment, size_t size)
+{
+    uint32_t class = class_for_request(alignment, size);
+    return class < CLASS_COUNT ? hak_classes[class].size
+                               : round_up(size == 0 ? 1 : size, hak_region.page_size);
+}
+
 void *front_alloc_aligned(size_t alignment, size_t size)
 {
+    uint32_t class = class_for_request(alignment, size);
+    if (class < CLASS_COUNT)
+        return alloc_from_class(class);
     if (size == 0)
         size = 1;
-    if (alignment <= 8)
-        return front_alloc(size);
-    if (alignment <= SLAB_MAX && size <= SLAB_MAX) {
-        uint32_t class = class_for_aligned(size, alignment);
-        if (class < CLASS_COUNT)
-            return alloc_from_class(class);
-    }
     bool zeroed;
     return pages_or_fail(size, alignment, &zeroed);
 }
@@ -178,10 +189,10 @@ size_t front_trim(void)
     if (h != NULL) {
         outbox_flush_all(h);
         runs_empty(h);
-        lock_take(&h->lock);
+        heap_lock_own(h);
         inbox_drain(h, false);
         heap_empty_magazines(h);
-        lock_release(&h->lock);
+        heap_unlock_own(h);
     }
     size_t bytes = purge_everything();
     thread_leave();
@@ -269,8 +280,11 @@ size_t front_usable(const void *p, const char *what)
 
 static void *resize_in_place(void *p, uintptr_t word, size_t old, size_t size)
 {
-    if (word > WORD_TAG_MAX)
-        return size <= old && size >= old / 2 ? p : NULL;
+    if (word > WORD_TAG_MAX) {
+        /* Where frees are checked against their size, the block's class must stay its size's. */
+        bool fits = size <= old && size >= old / 2;
+        return fits && (!HAK_CHECKED || front_usable_for(1, size) == old) ? p : NULL;
+    }
     void *q = NULL;
     thread_enter();
     if (word == WORD_RUN && size > SLAB_MAX && size <= RUN_MAX)

@@ -21,6 +21,9 @@ void *front_realloc(void *p, size_t size);
 /* Usable bytes of a live block; `what` names the caller in the message if it is none. */
 size_t front_usable(const void *p, const char *what);
 
+/* Usable bytes of the block that front_alloc_aligned(alignment, size) returns. */
+size_t front_usable_for(size_t alignment, size_t size);
+
 /* Gives back all the calling thread and the pool keep for reuse. Returns bytes. */
 size_t front_trim(void);
 

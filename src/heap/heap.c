@@ -151,7 +151,7 @@ static HAK_COLD void die_double_free(void *p)
 
 void heap_put(struct heap *h, struct slab *s, void *p)
 {
-    if (HAK_UNLIKELY(load_relaxed(&s->heap) != h || s->free == p))
+    if (HAK_UNLIKELY(load_relaxed(&s->heap) != h || s->free == p || s->used == 0))
         die_double_free(p);
     if (HAK_UNLIKELY(!slab_block_starts_at(s, p)))
         die_bad_block(s, p);
@@ -215,7 +215,7 @@ static void *fill(struct heap *h, struct magazine *m, uint32_t class)
 void *heap_refill(struct heap *h, uint32_t class)
 {
     struct magazine *m = magazine_of(h, class);
-    lock_take(&h->lock);
+    heap_lock_own(h);
     count(h, COUNTER_refill, 1);
     void *p = NULL;
     if (load_relaxed(&h->inbox) != NULL) {
@@ -224,7 +224,7 @@ void *heap_refill(struct heap *h, uint32_t class)
     }
     if (p == NULL)
         p = fill(h, m, class);
-    lock_release(&h->lock);
+    heap_unlock_own(h);
     return p;
 }
 
@@ -285,7 +285,7 @@ void heap_flush(struct heap *h, uint32_t class, void *p)
         push_with_care(m, p);
         return;
     }
-    lock_take(&h->lock);
+    heap_lock_own(h);
     count(h, COUNTER_flush, 1);
     if (is_sparse(h, class) || has_shrunk(h, class)) {
         count(h, COUNTER_flush_all, 1);
@@ -298,7 +298,7 @@ void heap_flush(struct heap *h, uint32_t class, void *p)
     } else {
         spill_half(h, m, p);
     }
-    lock_release(&h->lock);
+    heap_unlock_own(h);
 }
 
 void heap_empty_magazines(struct heap *h)

@@ -168,6 +168,19 @@ HAK_INLINE void count(struct heap *h, enum counter c, uint64_t n)
     store_relaxed(&h->counters[c], load_relaxed(&h->counters[c]) + n);
 }
 
+/* The calling thread's own heap. The flag tells a fork from a signal handler whose lock this is. */
+HAK_INLINE void heap_lock_own(struct heap *h)
+{
+    lock_take(&h->lock);
+    hak_thread.in_own_heap = true;
+}
+
+HAK_INLINE void heap_unlock_own(struct heap *h)
+{
+    hak_thread.in_own_heap = false;
+    lock_release(&h->lock);
+}
+
 /* ---- refill and flush: the calling thread's own heap, at depth 1 ---- */
 
 /* A block of the class, and more of them into its empty magazine. NULL: no memory. */

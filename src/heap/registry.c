@@ -116,12 +116,12 @@ void registry_abandon(struct heap *h)
 {
     outbox_flush_all(h);
     runs_empty(h);
-    lock_take(&h->lock);
+    heap_lock_own(h);
     heap_empty_magazines(h);
     /* First the state, then the inbox: whoever pushes later sees the state. */
     set_state(h, HEAP_ORPHAN);
     inbox_drain(h, false);
-    lock_release(&h->lock);
+    heap_unlock_own(h);
     if (lock_take_if_safe(&registry.lock)) {
         push_orphan(h);
         lock_release(&registry.lock);
@@ -204,19 +204,14 @@ struct slab *registry_adopt_slab(struct heap *h, uint32_t class)
  * caches held is given up, because the picture of those may be torn. */
 
 static struct {
-    bool nested; /* the fork interrupted a slow path of its own thread (it came from a handler) */
-    bool fork_lock, registry_lock, purge_lock, big_lock, region_lock; /* taken */
-} forking;
-
-static bool is_interrupted(const struct heap *h)
-{
-    return forking.nested && h == hak_thread.heap;
-}
+    struct heap *interrupted; /* the forking thread's own, if its handler interrupted a slow path */
+    bool registry_lock, purge_lock, big_lock, region_lock; /* taken */
+} forking; /* under the fork lock */
 
 static void fork_take_heap(struct heap *h, void *context)
 {
     (void)context;
-    if (h->fork_held || is_interrupted(h) || !lock_take_if_safe(&h->lock))
+    if (h->fork_held || h == forking.interrupted || !lock_take_patiently(&h->lock))
         return;
     h->fork_held = true;
     /* acquire: the chains' links come with it. */
@@ -229,7 +224,7 @@ static bool fork_take_heaps(void)
     for (;;) {
         struct heap *newest = load_acquire(&registry.all);
         registry_each(fork_take_heap, NULL);
-        if (!lock_take_if_safe(&registry.lock))
+        if (!lock_take_patiently(&registry.lock))
             return false;
         if (load_relaxed(&registry.all) == newest)
             return true;
@@ -237,18 +232,20 @@ static bool fork_take_heaps(void)
     }
 }
 
+/* Waits are bounded but for the fork lock itself, whose holder is bound in turn: a thread that waits
+ * for it in a handler may hold its own heap's lock, and the fork goes on without that heap. */
 void registry_before_fork(void)
 {
-    bool nested = thread_enter() > 1;
-    bool first = lock_take_if_safe(&registry.fork_lock);
-    forking.nested = nested;
-    forking.fork_lock = first;
+    if (hak_thread.forking)
+        return; /* a handler that interrupted a fork forks: the state is the outer one's */
+    hak_thread.forking = true;
+    lock_take(&registry.fork_lock);
+    forking.interrupted = hak_thread.in_own_heap ? hak_thread.heap : NULL;
     forking.registry_lock = fork_take_heaps();
-    forking.purge_lock = lock_take_if_safe(purge_lock());
-    forking.big_lock = lock_take_if_safe(big_lock());
-    forking.region_lock = lock_take_if_safe(region_lock());
+    forking.purge_lock = lock_take_patiently(purge_lock());
+    forking.big_lock = lock_take_patiently(big_lock());
+    forking.region_lock = lock_take_patiently(region_lock());
     hak_thread.holds_all = true;
-    thread_leave();
 }
 
 static void forget_thread_of(struct heap *h)
@@ -296,16 +293,18 @@ static void give_if(bool taken, struct lock *l)
 
 void registry_after_fork(bool in_child)
 {
+    if (!hak_thread.holds_all)
+        return;
     hak_thread.holds_all = false;
     if (in_child) {
         registry.orphans = NULL;
         registry_each(fork_settle_in_child, NULL);
     }
-    bool first = forking.fork_lock;
     give_if(forking.region_lock, region_lock());
     give_if(forking.big_lock, big_lock());
     give_if(forking.purge_lock, purge_lock());
     registry_each(fork_give_heap, NULL);
     give_if(forking.registry_lock, &registry.lock);
-    give_if(first, &registry.fork_lock);
+    lock_release(&registry.fork_lock);
+    hak_thread.forking = false;
 }

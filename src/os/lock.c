@@ -3,10 +3,13 @@
 
 #include <errno.h>
 #include <linux/futex.h>
+#include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { SPINS_BEFORE_SLEEP = 100, SPINS_BEFORE_GIVING_UP = 200000 };
+#include "os/os.h"
+
+enum { SPINS_BEFORE_SLEEP = 100, SPINS_BEFORE_GIVING_UP = 200000, PATIENCE_MS = 20 };
 
 static void futex(struct lock *l, int operation, uint32_t value)
 {
@@ -38,6 +41,16 @@ void lock_wait(struct lock *l)
 bool lock_take_bounded(struct lock *l)
 {
     return spin(l, SPINS_BEFORE_GIVING_UP);
+}
+
+bool lock_take_patiently(struct lock *l)
+{
+    for (uint64_t from = os_now_ms(); os_now_ms() - from < PATIENCE_MS;) {
+        if (lock_try(l))
+            return true;
+        sched_yield();
+    }
+    return lock_try(l);
 }
 
 void lock_wake(struct lock *l)

@@ -32,6 +32,9 @@ HAK_INLINE void lock_take(struct lock *l)
  * handler), where waiting could be for ever. */
 bool lock_take_bounded(struct lock *l);
 
+/* Yields and tries again for some 20 ms: long enough for any holder that runs. */
+bool lock_take_patiently(struct lock *l);
+
 /* Takes it the way the calling thread may: see thread_may_wait. False: not taken. */
 HAK_INLINE bool lock_take_if_safe(struct lock *l)
 {
@@ -48,12 +51,6 @@ HAK_INLINE void lock_release(struct lock *l)
     /* release: hands everything done under the lock to the next holder. */
     if (HAK_UNLIKELY(exchange_release(&l->state, 0) == 2))
         lock_wake(l);
-}
-
-/* In the child of a fork: free again, whoever held it in the parent. */
-HAK_INLINE void lock_reset(struct lock *l)
-{
-    store_release(&l->state, 0);
 }
 
 #endif

@@ -17,6 +17,10 @@ struct thread {
     uint32_t depth;
     /* The thread's exit hook has run: no heap is attached any more. */
     bool exited;
+    /* The thread is inside its own heap's lock. */
+    bool in_own_heap;
+    /* Between the fork handlers: the locks are taken, being taken or being given back. */
+    bool forking;
     /* The thread is about to fork and holds every lock: taking and releasing are no-ops for it. */
     bool holds_all;
 };

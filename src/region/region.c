@@ -18,8 +18,7 @@ enum granule_state {
     GRANULE_FOREIGN, /* somebody else's mapping lies here: never used */
 };
 
-/* Side arrays are committed for this many granules at a time: whole pages of every array, for
- * pages of up to 64 KiB. */
+/* Side arrays are committed for this many granules at a time. */
 enum { COMMIT_STEP = 256 };
 
 /* Largest window: plenty for any machine, and its reservation stays small. */
@@ -51,7 +50,7 @@ static bool reserve_side_arrays(size_t granules)
     size_t units = granules * GRANULE_UNITS;
     char *words = os_reserve(units * sizeof(uintptr_t), true);
     char *rest = os_reserve(granules * (side_bytes_per_granule() - GRANULE_UNITS * sizeof(uintptr_t)) +
-                                3 * UNIT_SIZE,
+                                4 * UNIT_SIZE,
                             false);
     if (words == NULL || rest == NULL) {
         if (words != NULL)
@@ -157,28 +156,27 @@ bool region_init(void)
 
 /* ---- side arrays ---- */
 
-static bool commit_part(void *array, size_t entry, size_t first, size_t count)
+/* Commits the entries [first, end) of an array, in whole units: what an entry shares its unit with
+ * comes early. */
+static bool commit_part(void *array, size_t entry, size_t first, size_t end)
 {
-    return os_commit((char *)array + first * entry, count * entry);
+    size_t from = round_up(first * entry, UNIT_SIZE), to = round_up(end * entry, UNIT_SIZE);
+    return from == to || os_commit((char *)array + from, to - from);
 }
 
 /* Under the lock: rare (every 512 MiB), and nobody may use a granule before it is done. */
 static bool commit_side_arrays(size_t granules)
 {
     while (region.committed < granules) {
-        size_t first = region.committed, n = COMMIT_STEP;
-        if (n > hak_region.granules - first)
-            n = hak_region.granules - first;
-        /* The byte array is committed in whole units, ahead of the others. */
-        size_t states_from = round_up(first, UNIT_SIZE), states_to = round_up(first + n, UNIT_SIZE);
-        if (!commit_part(hak_region.words, sizeof(uintptr_t) * GRANULE_UNITS, first, n) ||
-            !commit_part(hak_region.slabs, sizeof(struct slab) * GRANULE_UNITS, first, n) ||
-            !commit_part(hak_region.supers, sizeof(struct super), first, n))
+        size_t first = region.committed, end = first + COMMIT_STEP;
+        if (end > hak_region.granules)
+            end = hak_region.granules;
+        if (!commit_part(hak_region.words, sizeof(uintptr_t) * GRANULE_UNITS, first, end) ||
+            !commit_part(hak_region.slabs, sizeof(struct slab) * GRANULE_UNITS, first, end) ||
+            !commit_part(hak_region.supers, sizeof(struct super), first, end) ||
+            !commit_part(region.states, sizeof *region.states, first, end))
             return false;
-        if (states_to > states_from &&
-            !os_commit(region.states + states_from, states_to - states_from))
-            return false;
-        region.committed += n;
+        region.committed = end;
     }
     return true;
 }

@@ -67,7 +67,7 @@ bool slab_block_starts_at(const struct slab *s, const void *p)
     /* Exact for multiples of the size; for others it may be one too high, which the comparison
      * below rejects all the same. */
     uint64_t index = ((uint64_t)offset * c->reciprocal) >> 32;
-    return index < s->carved && index * c->size == offset;
+    return index < c->capacity && index * c->size == offset;
 }
 
 uint32_t slab_take(struct slab *s, void **out, uint32_t n)

@@ -81,7 +81,8 @@ HAK_INLINE char *slab_base(const struct slab *s)
 /* Makes fresh units a slab of the class. */
 void slab_init(size_t unit, uint32_t class, struct heap *owner, bool zeroed);
 
-/* Whether a block of the slab's class starts at p, and it has been carved. */
+/* Whether a block of the slab's class starts at p. Safe to call without the lock for a slab that
+ * holds a live block. */
 bool slab_block_starts_at(const struct slab *s, const void *p);
 
 /* Takes up to n blocks: freed ones, newest first, then untouched ones by address. They are put at

@@ -7,11 +7,14 @@ enum { ALL_FREE = -1, BITS = 64, PURGE_RUN = 4 /* units: 256 KiB */ };
 
 #define MAP_WORDS (((size_t)1 << 42) / GRANULE_SIZE / BITS)
 
+/* SuperSlabs of single units, and of longer stretches. */
+enum kind { SINGLES, STRETCHES, KINDS };
+
 /* One bit per granule. `available`: has a free unit. `purgeable`: may have free dirty units. Both
  * are hints that err on the side of a look too many: a bit is set after the mask it stands for, and
  * whoever clears one looks at the mask again afterwards (acquire/release on both, so that either
  * the clearer sees the new mask or the setter's bit comes later). */
-static _Atomic uint64_t available[MAP_WORDS];
+static _Atomic uint64_t available[KINDS][MAP_WORDS];
 static _Atomic uint64_t purgeable[MAP_WORDS];
 
 static struct {
@@ -38,6 +41,16 @@ static void map_clear(_Atomic uint64_t *map, size_t granule)
                               memory_order_acq_rel);
 }
 
+static enum kind kind_for(uint32_t n)
+{
+    return n == 1 ? SINGLES : STRETCHES;
+}
+
+static _Atomic uint64_t *available_map(size_t granule)
+{
+    return available[super_at(granule)->kind];
+}
+
 static uint32_t run_mask(uint32_t first, uint32_t n)
 {
     return (uint32_t)((((uint64_t)1 << n) - 1) << first);
@@ -57,9 +70,9 @@ static uint32_t runs_in(uint32_t mask, uint32_t n)
 static void clear_available_if_full(size_t granule)
 {
     struct super *s = super_at(granule);
-    map_clear(available, granule);
+    map_clear(available_map(granule), granule);
     if (load_acquire(&s->free) != 0)
-        map_set(available, granule);
+        map_set(available_map(granule), granule);
 }
 
 /* Takes exactly these units if all are free. acquire: whoever gave them has finished with them. */
@@ -80,7 +93,7 @@ static void release(size_t granule, uint32_t mask)
 {
     /* release: the last owner's accesses come before the next one's. */
     atomic_fetch_or_explicit(&super_at(granule)->free, mask, memory_order_acq_rel);
-    map_set(available, granule);
+    map_set(available_map(granule), granule);
 }
 
 /* After a claim: accounts for it and says whether the units are clean. */
@@ -117,7 +130,7 @@ static ptrdiff_t take_existing(uint32_t n, bool *zeroed)
 {
     size_t words = (region_top() + BITS - 1) / BITS;
     for (size_t w = 0; w < words; w++) {
-        for (uint64_t bits = load_acquire(&available[w]); bits != 0; bits &= bits - 1) {
+        for (uint64_t bits = load_acquire(&available[kind_for(n)][w]); bits != 0; bits &= bits - 1) {
             ptrdiff_t got = take_in(w * BITS + lowest_bit(bits), n, zeroed);
             if (got >= 0)
                 return got;
@@ -127,12 +140,13 @@ static ptrdiff_t take_existing(uint32_t n, bool *zeroed)
 }
 
 /* Huge pages pay once a heap is large, and cost a young one dearly. */
-static void advise(size_t granule)
+static void advise(size_t granule, enum kind kind)
 {
     if (!hak_options.huge_pages)
         return;
     size_t bytes = load_relaxed(&count.mapped) << GRANULE_SHIFT;
-    os_advise_huge(granule_address(granule), GRANULE_SIZE, bytes >= hak_options.huge_min);
+    os_advise_huge(granule_address(granule), GRANULE_SIZE,
+                   kind == SINGLES && bytes >= hak_options.huge_min);
 }
 
 /* Stage 3. */
@@ -142,8 +156,9 @@ static ptrdiff_t take_new(uint32_t n, bool *zeroed)
     if (granule < 0)
         return REGION_NONE;
     add_relaxed(&count.mapped, 1);
-    advise((size_t)granule);
     struct super *s = super_at((size_t)granule);
+    s->kind = (uint8_t)kind_for(n);
+    advise((size_t)granule, kind_for(n));
     store_relaxed(&s->dirty, *zeroed ? 0 : (uint32_t)ALL_FREE);
     if (!*zeroed)
         add_relaxed(&count.dirty, GRANULE_UNITS);

@@ -11,10 +11,13 @@
 struct super {
     _Atomic uint32_t free;  /* bit = unit is free. Taken by CAS, given by OR */
     _Atomic uint32_t dirty; /* bit = unit may hold something else than zeros */
+    uint8_t kind;           /* what it is cut into; set before its first unit is free */
 };
 
 /* Takes n <= 32 neighbouring units of one SuperSlab. Returns the first one's index or REGION_NONE;
- * `*zeroed`: all of them read as zeros. */
+ * `*zeroed`: all of them read as zeros. Single units and longer stretches come from SuperSlabs of
+ * their own: single ones are slabs that fill up, so that huge pages pay there, and longer ones are
+ * not cut short by them. */
 ptrdiff_t units_take(uint32_t n, bool *zeroed);
 
 /* Takes the n units behind a taken run inside its SuperSlab, if they are free. */

@@ -101,6 +101,14 @@ static inline size_t opaque_size(size_t size)
     return size;
 }
 
+/* realloc for tests to which its failure is the end. */
+static inline void *resized(void *block, size_t size)
+{
+    void *moved = realloc(block, size);
+    CHECK_AT(moved != NULL, size);
+    return moved;
+}
+
 static inline bool is_aligned(const void *pointer, size_t alignment)
 {
     return ((uintptr_t)pointer & (alignment - 1)) == 0;

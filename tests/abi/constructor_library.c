@@ -17,8 +17,7 @@ __attribute__((constructor(101))) static void allocate_early(void)
         CHECK_AT(blocks[i] != NULL, i);
         fill_pattern(blocks[i], size_of_block(i), (unsigned)i);
         if (i % 2 == 0) {
-            blocks[i] = realloc(blocks[i], 2 * size_of_block(i));
-            CHECK_AT(blocks[i] != NULL, i);
+            blocks[i] = resized(blocks[i], 2 * size_of_block(i));
         }
     }
 }

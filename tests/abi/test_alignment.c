@@ -21,8 +21,7 @@ static void test_natural_alignment_of_realloc(void)
 {
     void *block = NULL;
     for (size_t size = 1; size < 300 * KIB; size += 1 + size / 7) {
-        block = realloc(block, size);
-        CHECK_AT(block != NULL, size);
+        block = resized(block, size);
         CHECK_AT(is_aligned(block, natural_alignment(size)), size);
     }
     free(block);
@@ -105,8 +104,7 @@ static void test_realloc_of_aligned(size_t alignment)
             void *block = memalign(alignment, sizes[from]);
             CHECK_AT(block != NULL, alignment);
             fill_pattern(block, sizes[from], 7);
-            block = realloc(block, sizes[to]);
-            CHECK_AT(block != NULL, alignment);
+            block = resized(block, sizes[to]);
             const size_t kept = sizes[from] < sizes[to] ? sizes[from] : sizes[to];
             CHECK_AT(has_pattern(block, sizes[from], kept, 7), alignment);
             memset(block, 0x44, sizes[to]);

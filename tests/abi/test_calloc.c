@@ -70,8 +70,7 @@ static void test_after_shrinking(void)
         void *block = malloc(size);
         CHECK_AT(block != NULL, size);
         memset(block, 0xdd, size);
-        block = realloc(block, size / 4);
-        CHECK_AT(block != NULL, size);
+        block = resized(block, size / 4);
         check_zeroed(size / 2, 4);
         free(block);
     }

@@ -97,8 +97,7 @@ static void test_zero_sizes(void)
 static void test_zero_size_grows(void)
 {
     void *block = malloc(opaque_size(0));
-    block = realloc(block, 1000);
-    CHECK(block != NULL);
+    block = resized(block, 1000);
     fill_pattern(block, 1000, 1);
     CHECK(has_pattern(block, 1000, 1000, 1));
     free(block);

@@ -48,7 +48,7 @@ static void test_mixed_with_standard(size_t size)
     hak_free(block);
     block = hak_malloc(size);
     check_block(block, size);
-    block = realloc(block, size * 2);
+    block = resized(block, size * 2);
     check_block(block, size * 2);
     free(block);
     hak_free_sized(malloc(size), size);
@@ -70,6 +70,18 @@ static void test_aligned(size_t size, size_t alignment)
     CHECK_AT(hak_posix_memalign(&block, alignment, size) == 0, alignment);
     CHECK_AT(is_aligned(block, alignment), alignment);
     check_block(block, size);
+    hak_free(block);
+}
+
+static void test_page_aligned(size_t size)
+{
+    void *block = hak_valloc(size);
+    CHECK_AT(is_aligned(block, page_size()), size);
+    check_block(block, size);
+    hak_free(block);
+    block = hak_pvalloc(size);
+    CHECK_AT(is_aligned(block, page_size()), size);
+    check_block(block, round_up(size, page_size()));
     hak_free(block);
 }
 
@@ -103,6 +115,8 @@ static void test_errors(void)
     expect_enomem(hak_reallocarray(NULL, huge, 2));
     expect_enomem(hak_memalign(64, huge));
     expect_enomem(hak_aligned_alloc(64, huge));
+    expect_enomem(hak_valloc(huge));
+    expect_enomem(hak_pvalloc(huge));
     CHECK(opaque(hak_aligned_alloc(opaque_size(24), 96)) == NULL);
     CHECK(errno == EINVAL);
     errno = 1234;
@@ -133,6 +147,7 @@ int main(void)
         test_plain(sizes[i]);
         test_mixed_with_standard(sizes[i]);
         test_call_site(sizes[i]);
+        test_page_aligned(sizes[i]);
         for (size_t alignment = 8; alignment <= 4 * MIB; alignment *= 8) {
             test_aligned(sizes[i], alignment);
         }

@@ -18,8 +18,7 @@ static void test_pair(size_t from, size_t to)
     void *block = malloc(from);
     CHECK_AT(block != NULL, from);
     fill_pattern(block, from, (unsigned)(from ^ to));
-    block = realloc(block, to);
-    CHECK_AT(block != NULL, to);
+    block = resized(block, to);
     CHECK_AT(has_pattern(block, from, smaller(from, to), (unsigned)(from ^ to)), from);
     CHECK_AT(malloc_usable_size(block) >= to, to);
     fill_pattern(block, to, 99);
@@ -43,15 +42,13 @@ static void test_one_byte_steps(size_t limit)
     CHECK(block != NULL);
     block[0] = pattern_byte(0, 4);
     for (size_t size = 2; size <= limit; size++) {
-        block = (unsigned char *)realloc(block, size);
-        CHECK_AT(block != NULL, size);
+        block = (unsigned char *)resized(block, size);
         block[size - 1] = pattern_byte(size - 1, 4);
         CHECK_AT(block[size / 2] == pattern_byte(size / 2, 4), size);
     }
     CHECK(has_pattern(block, limit, limit, 4));
     for (size_t size = limit; size > 0; size--) {
-        block = (unsigned char *)realloc(block, size);
-        CHECK_AT(block != NULL, size);
+        block = (unsigned char *)resized(block, size);
         CHECK_AT(block[size - 1] == pattern_byte(size - 1, 4), size);
     }
     CHECK(block[0] == pattern_byte(0, 4));
@@ -93,8 +90,7 @@ static void test_large_block_between_neighbours(void)
         fill_pattern(before, size, 1);
         fill_pattern(block, size, 2);
         fill_pattern(after, size, 3);
-        block = realloc(block, size * 3);
-        CHECK_AT(block != NULL, size);
+        block = resized(block, size * 3);
         CHECK_AT(has_pattern(block, size, size, 2), size);
         fill_pattern(block, size * 3, 4);
         CHECK_AT(has_pattern(before, size, size, 1), size);

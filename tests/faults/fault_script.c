@@ -101,7 +101,19 @@ static void grow_and_shrink(uint64_t id)
     put(buffer);
 }
 
-static void start_up(void)
+/* Doubles a block that is a mapping of its own, beside another that may be in its way. */
+static void grow_large(uint64_t id)
+{
+    struct parcel *buffer = get(4 * MIB, id);
+    struct parcel *neighbour = get(4 * MIB, id + 1);
+    for (size_t size = 8 * MIB; buffer != NULL && size <= 32 * MIB; size *= 2) {
+        buffer = resize(buffer, size);
+    }
+    put(neighbour);
+    put(buffer);
+}
+
+static void a_few_of_everything(void)
 {
     struct parcel *parcels[SIZE_COUNT];
     void *zeroed[SIZE_COUNT];
@@ -114,12 +126,20 @@ static void start_up(void)
     for (uint64_t i = 0; i < 4; i++) {
         grow_and_shrink(100 + i);
     }
+    grow_large(200);
     for (size_t i = 0; i < SIZE_COUNT; i++) {
         put_plain(zeroed[i]);
         put(parcels[i]);
         put_plain(aligned[i]);
     }
     malloc_trim(0);
+}
+
+/* Twice, so that the second time meets memory that was given back. */
+static void start_up(void)
+{
+    a_few_of_everything();
+    a_few_of_everything();
 }
 
 static size_t mixed_size(struct rng *rng)
@@ -149,6 +169,7 @@ static void *mixed_work(void *argument)
         }
     }
     grow_and_shrink(number);
+    grow_large(number);
     for (size_t i = 0; i < TABLE_SIZE; i++) {
         put(table[i]);
     }

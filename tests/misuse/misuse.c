@@ -47,7 +47,8 @@ static void free_twice(size_t size)
 /* The first of several blocks freed, and again when the others lie on top of it. */
 static void free_again_after(size_t size, size_t others)
 {
-    static void *other[many_blocks];
+    void *other[few_blocks];
+    CHECK(others <= few_blocks);
     void *block = announce(block_of(size));
     for (size_t i = 0; i < others; i++) {
         other[i] = block_of(size);
@@ -74,9 +75,22 @@ static void double_free_older(void)
     free_again_after(small_size, few_blocks);
 }
 
+/* Every other block stays, so that the memory around the freed one stays what it is. */
 static void double_free_flushed(void)
 {
-    free_again_after(small_size, many_blocks);
+    static void *other[many_blocks];
+    for (size_t i = 0; i < many_blocks / 2; i++) {
+        other[i] = block_of(small_size);
+    }
+    void *block = announce(block_of(small_size));
+    for (size_t i = many_blocks / 2; i < many_blocks; i++) {
+        other[i] = block_of(small_size);
+    }
+    free(block);
+    for (size_t i = 0; i < many_blocks; i += 2) {
+        free(other[i]);
+    }
+    free(opaque(block));
 }
 
 static void double_free_mid(void)
@@ -224,7 +238,7 @@ static void foreign_wild(void)
 
 static void foreign_not_an_address(void)
 {
-    free(announce(offset(NULL, (size_t)0xdeadbeefdeadbee0u)));
+    free(announce((void *)(uintptr_t)0xdeadbeefdeadbee0u));
 }
 
 static void realloc_freed(size_t size)

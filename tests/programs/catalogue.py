@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import os
 import re
 import shutil
@@ -17,11 +16,17 @@ CATALOGUE = HERE / "programs.toml"
 # Only the distribution's own programs: what a user has put elsewhere is not known to be the same.
 SYSTEM_PATH = ["/usr/sbin", "/usr/bin", "/sbin", "/bin"]
 
-INTERPRETERS = {".sh": "sh", ".bash": "bash", ".py": "python3"}
+# -P: a workload named after the module that it imports must not hide it.
+INTERPRETERS = {".sh": ["sh"], ".bash": ["bash"], ".py": ["python3", "-P"]}
 
 
 class CatalogueError(Exception):
     """programs.toml contradicts itself or the folder `work`."""
+
+
+def matches(pattern: str) -> list[str]:
+    """The files that an absolute pattern names."""
+    return [str(path) for path in Path("/").glob(pattern.removeprefix("/"))]
 
 
 @dataclass(frozen=True)
@@ -50,7 +55,7 @@ class Program:
         return found[0]
 
     def search_path(self) -> str:
-        extra = [hit for pattern in self.path for hit in sorted(glob.glob(pattern), reverse=True)]
+        extra = [hit for pattern in self.path for hit in sorted(matches(pattern), reverse=True)]
         return os.pathsep.join(extra + SYSTEM_PATH)
 
     def find(self, command: str) -> str | None:
@@ -59,7 +64,7 @@ class Program:
     def missing(self) -> list[str]:
         """The commands and files that this machine lacks."""
         lacking = [c for c in self.commands if self.find(c) is None]
-        return lacking + [pattern for pattern in self.needs if not glob.glob(pattern)]
+        return lacking + [pattern for pattern in self.needs if not matches(pattern)]
 
     def check(self) -> None:
         if self.weight not in ("quick", "long"):

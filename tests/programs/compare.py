@@ -31,7 +31,11 @@ def diff(what: str, plain: str, preloaded: str) -> list[str]:
     """A unified diff, at most MAX_DIFF_LINES long."""
     lines = list(
         difflib.unified_diff(
-            plain.splitlines(), preloaded.splitlines(), f"{what} without", f"{what} with", lineterm=""
+            plain.splitlines(),
+            preloaded.splitlines(),
+            f"{what} without",
+            f"{what} with",
+            lineterm="",
         )
     )
     if not lines and plain != preloaded:
@@ -95,5 +99,5 @@ def tail_of_logs(directory: Path, lines: int = 20) -> list[str]:
     shown = []
     for path in sorted(directory.rglob("*.log")):
         text = path.read_text(errors="replace").splitlines()[-lines:]
-        shown += [f"--- {path.relative_to(directory)}"] + text
+        shown += [f"--- {path.relative_to(directory)}", *text]
     return shown

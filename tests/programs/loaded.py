@@ -14,7 +14,7 @@ PT_INTERP = 3
 
 def interpreter(binary: Path) -> str | None:
     """The dynamic loader that an ELF file asks for; None if it is a script or static."""
-    with open(binary, "rb") as file:
+    with binary.open("rb") as file:
         ident = file.read(16)
         if ident[:4] != b"\x7fELF" or ident[4] != 2:
             return None

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """Runs a real program without and with a preloaded library and compares what it writes.
 
-    runner.py --library PATH NAME...   run these (all: every one); exits 0, 1, or 77 if one is missing
-    runner.py --list                   name, weight and time-out of every program, one per line
-    runner.py --packages               the Debian packages that the programs come from
+runner.py --library PATH NAME...   run these (all: every one)
+runner.py --list                   name, weight and time-out of every program, one per line
+runner.py --packages               the Debian packages that the programs come from
+
+Exits with 0 if all were equal, 1 if one was not, else 77 if one is missing.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ def failed_run(outcome: sandboxes.Outcome) -> list[str]:
     how = "timed out" if outcome.status is None else f"ended with status {outcome.status}"
     said = outcome.stdout[-2000:] + outcome.stderr[-2000:]
     shown = said.decode(errors="replace").splitlines()
-    return [f"run {label} {how}"] + shown + compare.tail_of_logs(outcome.directory)
+    return [f"run {label} {how}", *shown, *compare.tail_of_logs(outcome.directory)]
 
 
 def examine(box: sandboxes.Sandbox) -> list[str]:
@@ -89,8 +91,9 @@ def run(programs: dict[str, catalogue.Program], args: argparse.Namespace) -> int
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     results = [try_program(programs[name], library, args.keep) for name in names]
     if len(results) > 1:
-        print(f"{results.count(0)} equal, {results.count(1)} failed, "
-              f"{results.count(MISSING)} skipped")
+        print(
+            f"{results.count(0)} equal, {results.count(1)} failed, {results.count(MISSING)} skipped"
+        )
     return 1 if 1 in results else max(results)
 
 

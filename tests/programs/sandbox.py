@@ -12,6 +12,7 @@ import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from catalogue import INTERPRETERS, WORK, Program
 
@@ -60,7 +61,8 @@ class Sandbox:
         self.program = program
         self.base = Path(tempfile.mkdtemp(prefix="programs-"))
         self.account = self._account()
-        self.library = library
+        # A copy: its path is in no process by itself, even if the program is linked to the library.
+        self.library = Path(shutil.copy(library, self.base))
         if self.account is not None:
             self._open_to_account()
 
@@ -71,9 +73,7 @@ class Sandbox:
         return pwd.getpwnam(self.program.user)
 
     def _open_to_account(self) -> None:
-        # That user may not be able to read the library or the workload where they lie.
-        shutil.copy(self.library, self.base)
-        self.library = self.base / self.library.name
+        # That user may not be able to read the workload where it lies.
         shutil.copytree(WORK, self.base / "work")
         for path in [self.base, *self.base.rglob("*")]:
             path.chmod(0o755)
@@ -108,7 +108,9 @@ class Sandbox:
                 os.chown(path, self.account.pw_uid, self.account.pw_gid)
         return directory
 
-    def popen(self, command: list[str], directory: Path, preload: bool, **more) -> subprocess.Popen:
+    def popen(
+        self, command: list[str], directory: Path, preload: bool, **more: Any
+    ) -> subprocess.Popen[bytes]:
         if self.account is not None:
             more |= {"user": self.account.pw_uid, "group": self.account.pw_gid, "extra_groups": []}
         return subprocess.Popen(
@@ -125,10 +127,14 @@ class Sandbox:
         """Runs the workload once; afterwards none of its processes is left."""
         directory = self._prepare()
         script = self.program.script()
-        command = [INTERPRETERS[script.suffix], str(self._work() / script.name)]
+        if self.account is not None:
+            script = self._work() / script.name
+        command = [*INTERPRETERS[script.suffix], str(script)]
         start = time.monotonic()
-        with open(self.base / f"{label}.stdout", "w+b") as out, \
-                open(self.base / f"{label}.stderr", "w+b") as err:
+        with (
+            (self.base / f"{label}.stdout").open("w+b") as out,
+            (self.base / f"{label}.stderr").open("w+b") as err,
+        ):
             process = self.popen(command, directory, preload, stdout=out, stderr=err)
             try:
                 status: int | None = process.wait(self.program.timeout)
@@ -146,9 +152,10 @@ class Sandbox:
 
     def maps_of_probe(self) -> str:
         """What a child started like the workload has mapped."""
-        with self.popen(["cat", "/proc/self/maps"], self.base, True,
-                        stdout=subprocess.PIPE) as process:
-            return process.communicate()[0].decode(errors="replace")
+        with self.popen(
+            ["cat", "/proc/self/maps"], self.base, True, stdout=subprocess.PIPE
+        ) as process:
+            return str(process.communicate()[0], errors="replace")
 
     def remove(self) -> None:
         shutil.rmtree(self.base, ignore_errors=True)

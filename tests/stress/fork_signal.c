@@ -1,6 +1,7 @@
 /* Signals interrupt threads in the middle of malloc and free, and the handler forks. Neither the
  * fork nor the child, which allocates a little, may hang. POSIX does not ask that of malloc; a
- * program that forks from a crash handler does.
+ * program that forks from a crash handler does. A child that inherits a half-done operation may be
+ * refused memory, as long as that is rare.
  *
  *     fork_signal [--forks 1000] [--threads 3] [--seed 1]
  */
@@ -11,13 +12,21 @@
 #include <string.h>
 #include <sys/time.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "support.h"
 
 #include "alloc_names.h"
 
-enum { OWN_COUNT = 256, THREADS_MOST = 16, TIMER_US = 2000, HANG_SECONDS = 120 };
+enum {
+    OWN_COUNT = 256,
+    THREADS_MOST = 16,
+    TIMER_US = 2000,
+    HANG_SECONDS = 120,
+    REFUSED_PERCENT_MOST = 10,
+    EXIT_REFUSED = 3, /* of a child that got NULL */
+};
 
 struct worker {
     pthread_t thread;
@@ -28,14 +37,19 @@ struct worker {
 
 static atomic_bool stop;
 static atomic_ulong forks_done;
-static atomic_ulong forks_failed; /* fork said no: the machine's business, not malloc's */
-static atomic_int last_status;    /* of a child that did not end with status 0 */
+static atomic_ulong forks_failed;   /* fork said no: the machine's business, not malloc's */
+static atomic_ulong refused_memory; /* children that got NULL */
+static atomic_int last_status;      /* of a child that did not end with status 0 */
 static _Thread_local struct worker *self;
 
 static _Noreturn void child_run(void)
 {
     for (size_t size = 16; size <= 64 * KIB; size *= 4) {
-        parcel_end(parcel_new(size, size));
+        struct parcel *parcel = parcel_try_new(size, size);
+        if (parcel == NULL) {
+            _exit(EXIT_REFUSED);
+        }
+        parcel_end(parcel);
     }
     _exit(EXIT_SUCCESS);
 }
@@ -58,7 +72,9 @@ static void on_signal(int number)
         atomic_store(&self->child, 0);
         atomic_fetch_add(&forks_done, 1);
     }
-    if (status != 0) {
+    if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_REFUSED) {
+        atomic_fetch_add(&refused_memory, 1);
+    } else if (status != 0) {
         atomic_store(&last_status, status);
     }
     errno = saved_errno;
@@ -131,6 +147,20 @@ static void kill_children(const struct worker *workers, size_t threads)
     }
 }
 
+/* One thread may hang while the others go on; then it does not end. */
+static void join_or_fail(const struct worker *workers, size_t threads)
+{
+    for (size_t i = 0; i < threads; i++) {
+        struct timespec until;
+        clock_gettime(CLOCK_MONOTONIC, &until);
+        until.tv_sec += HANG_SECONDS;
+        if (pthread_clockjoin_np(workers[i].thread, NULL, CLOCK_MONOTONIC, &until) != 0) {
+            kill_children(workers, threads);
+            fail("thread %zu hangs in a fork, or waits for a child that does", i);
+        }
+    }
+}
+
 static void storm(const struct worker *workers, size_t threads, unsigned long forks)
 {
     unsigned long before = 0;
@@ -170,11 +200,14 @@ int main(int argc, char **argv)
     storm(workers, threads, forks);
     timer_set(0);
     atomic_store(&stop, true);
-    for (size_t i = 0; i < threads; i++) {
-        thread_join(workers[i].thread);
-    }
+    join_or_fail(workers, threads);
     check_outcome();
-    note("%lu forks from signal handlers (%lu refused by the system), none hung",
-         atomic_load(&forks_done), atomic_load(&forks_failed));
+    unsigned long refused = atomic_load(&refused_memory);
+    note("%lu forks from signal handlers (%lu refused by the system), none hung; %lu children were "
+         "refused memory",
+         atomic_load(&forks_done), atomic_load(&forks_failed), refused);
+    if (refused * 100 > atomic_load(&forks_done) * REFUSED_PERCENT_MOST) {
+        fail("more than %d %% of the children were refused memory", REFUSED_PERCENT_MOST);
+    }
     return 0;
 }

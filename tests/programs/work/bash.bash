@@ -2,7 +2,7 @@
 set -euo pipefail
 declare -A count
 declare -a list
-for ((i = 0; i < 20000; i++)); do
+for ((i = 0; i < 12000; i++)); do
     word="w$((i * 7919 % 503))"
     count[$word]=$((${count[$word]:-0} + 1))
     list+=("${word^^}-${word//[0-4]/x}")
@@ -16,7 +16,7 @@ mapfile -t lines < <(seq 30000)
 echo "${#lines[@]}" "${lines[@]: -3}"
 pids=()
 for n in 1 2 3 4; do
-    (for ((k = 0; k < 150; k++)); do echo "$n $(echo "$k" | tr 0-9 a-j)"; done >"out/job$n") &
+    (for ((k = 0; k < 60; k++)); do echo "$n $(echo "$k" | tr 0-9 a-j)"; done >"out/job$n") &
     pids+=("$!")
 done
 wait "${pids[@]}"

@@ -16,7 +16,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def address_string(self) -> str:
         return "unix"
 
-    def log_message(self, *_args) -> None:
+    def log_message(self, *_args: object) -> None:
         pass
 
     def answer(self, data: bytes) -> None:
@@ -42,9 +42,8 @@ class Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
 
 
 def curl(*args: str) -> str:
-    done = subprocess.run(["curl", "-sS", "--fail", "--unix-socket", "socket", *args],
-                          check=True, stdout=subprocess.PIPE, text=True)
-    return done.stdout
+    command = ["curl", "-sS", "--no-progress-meter", "--fail", "--unix-socket", "socket", *args]
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
 def main() -> None:
@@ -54,12 +53,28 @@ def main() -> None:
         big = pathlib.Path("out") / str(FILES)
         print(curl("-T", str(big), "http://localhost/put/1"))
         print(curl("--data-binary", f"@{big}", "http://localhost/post"))
-        print(curl("-F", "a=1", "--form-string", "b=two", "-H", "Expect:", "-o", "/dev/null",
-                   "-w", "%{http_code} %{num_headers} %{method}", "http://localhost/form"))
+        print(
+            curl(
+                "-F",
+                "a=1",
+                "--form-string",
+                "b=two",
+                "-H",
+                "Expect:",
+                "-o",
+                "/dev/null",
+                "-w",
+                "%{http_code} %{num_headers} %{method}",
+                "http://localhost/form",
+            )
+        )
         urls = [f"url=http://localhost/{n % 9}\noutput=/dev/stdout" for n in range(300)]
         pathlib.Path("list").write_text("\n".join(urls))
-        done = subprocess.run(["curl", "-sS", "--unix-socket", "socket", "-K", "list"], check=True,
-                              stdout=subprocess.PIPE)
+        done = subprocess.run(
+            ["curl", "-sS", "--unix-socket", "socket", "-K", "list"],
+            check=True,
+            stdout=subprocess.PIPE,
+        )
         print(hashlib.sha256(done.stdout).hexdigest())
         server.shutdown()
 

@@ -1,7 +1,7 @@
 # Makes test sound and pictures, filters them on two threads, encodes and decodes them.
 set -eu
 flags='-hide_banner -loglevel error -nostdin -threads 2 -fflags +bitexact'
-exact='-flags:v +bitexact -flags:a +bitexact -map_metadata -1'
+exact='-fflags +bitexact -flags:v +bitexact -flags:a +bitexact -map_metadata -1'
 # shellcheck disable=SC2086 # lists of options
 {
     ffmpeg $flags -f lavfi -i testsrc2=size=320x240:rate=25:duration=4 \

@@ -25,8 +25,8 @@ continue
 end
 break work_3
 run
-info locals
-finish
+print rounds * 3
+up
 continue
 END
 gdb -nx -batch -x script.gdb many 2>&1

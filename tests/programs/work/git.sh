@@ -34,5 +34,5 @@ git -C copy rev-parse HEAD
 git -C copy grep -c '3' HEAD -- dir0
 git -C copy archive HEAD >out/archive.tar
 git -C copy bundle create -q ../all.bundle --all
-git bundle verify all.bundle 2>&1
+git -C copy bundle verify ../all.bundle 2>&1
 git -C copy diff HEAD~20 --word-diff >out/words.txt

@@ -84,7 +84,6 @@ func main() {
 	_ = os.WriteFile("mapped/go", maps, 0o644)
 }
 END
-go vet ./...
 go build -trimpath -buildvcs=false -o ../program .
 cd ..
 ./program

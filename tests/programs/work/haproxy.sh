@@ -25,7 +25,7 @@ defaults
 frontend front
     bind unix@$PWD/socket
     http-request set-header X-Part %[path,field(2,/),regsub([a-z],x,g)]
-    http-request deny deny_status 418 if { path -m sub teapot }
+    http-request deny deny_status 403 if { path -m sub teapot }
     http-response set-header X-Hash %[res.hdr(content-length),sha2(256),hex]
     compression algo gzip
     compression type text/plain
@@ -40,7 +40,7 @@ frontend inner
 END
 start haproxy -db -f haproxy.cfg
 get() {
-    curl -sS --unix-socket socket "$@"
+    curl -sS --no-progress-meter --unix-socket socket "$@"
 }
 wait_until get --fail http://localhost/1
 keep_maps haproxy "$server"

@@ -11,7 +11,7 @@ done
     echo '#include <stdio.h>'
     echo 'int main(void) { int s = 0;'
     seq -f 's += f%g(1000 + s %% 7);' 60
-    echo 'printf("%d\n", s); return 0; }'
+    printf '%s\n' 'printf("%d\n", s); return 0; }'
 } >src/main.c
 cat >Makefile <<'END'
 SOURCES := $(sort $(wildcard src/*.c))

@@ -22,6 +22,7 @@ def load(path: str, first: int, digests: list[str]) -> None:
     """Stores every fourth key and reads it back, one command per answer."""
     digest = hashlib.sha256()
     with connect(path) as link, link.makefile("rb") as answers:
+
         def ask(command: bytes) -> bytes:
             link.sendall(command)
             return answers.readline()
@@ -52,9 +53,10 @@ def wait_for(path: str, server: subprocess.Popen) -> None:
 
 def main() -> None:
     path = str(pathlib.Path("socket").absolute())
-    with open("server.log", "wb") as log:
+    with pathlib.Path("server.log").open("wb") as log:
         server = subprocess.Popen(
-            ["memcached", "-s", path, "-m", "256", "-t", "4", "-u", "root"], stdout=log, stderr=log)
+            ["memcached", "-s", path, "-m", "256", "-t", "4", "-u", "root"], stdout=log, stderr=log
+        )
     wait_for(path, server)
     digests = [""] * 4
     threads = [threading.Thread(target=load, args=(path, n, digests)) for n in range(4)]

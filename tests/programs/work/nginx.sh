@@ -32,12 +32,11 @@ http {
 END
 start nginx -p "$PWD" -c "$PWD/nginx.conf" -e stderr
 get() {
-    curl -sS --fail --unix-socket socket "$@"
+    curl -sS --no-progress-meter --fail --unix-socket socket "$@"
 }
 wait_until get http://localhost/file0.txt
 keep_maps nginx "$server"
-set -- $(cat "/proc/$server/task/$server/children")
-keep_maps worker "$1"
+keep_maps worker "$(cut -d' ' -f1 "/proc/$server/task/$server/children")"
 get -Z --parallel-max 8 'http://localhost/file[0-39].txt' -o 'out/plain#1'
 get -Z --parallel-max 8 --compressed 'http://localhost/zip/file[0-39].txt' -o 'out/zip#1'
 get -Z --parallel-max 8 'http://localhost/proxy/file[0-39].txt' -o 'out/proxy#1'

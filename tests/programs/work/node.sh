@@ -38,7 +38,7 @@ if (isMainThread) {
     Promise.all(jobs).then((lines) => {
         console.log(lines.join('\n'), shared[0]);
         zlib.gzip(Buffer.alloc(1 << 22, 'abc'), (_, data) => console.log(data.length));
-        fs.copyFileSync('/proc/self/maps', 'mapped/node');
+        fs.writeFileSync('mapped/node', fs.readFileSync('/proc/self/maps'));
     });
 } else {
     Atomics.add(workerData.shared, 0, workerData.seed);

@@ -26,8 +26,9 @@ openssl genpkey -algorithm RSA -pkeyopt rsa_keygen_bits:2048 -out rsa.pem 2>/dev
 openssl dgst -sha256 -sign rsa.pem -out rsa.sig data
 openssl pkey -in rsa.pem -pubout -out rsa.pub
 openssl dgst -sha256 -verify rsa.pub -signature rsa.sig data
-openssl cms -sign -in public.pem -signer root.pem -inkey key.pem -md sha512 -outform DER -out signed
-openssl cms -verify -inform DER -in signed -CAfile root.pem 2>&1
+secret=00112233445566778899aabbccddeeff
+openssl cms -EncryptedData_encrypt -aes128 -secretkey "$secret" -in data -outform DER -out sealed
+openssl cms -EncryptedData_decrypt -secretkey "$secret" -inform DER -in sealed | sha256sum
 openssl ciphers -v 'ALL:@STRENGTH'
 openssl prime -generate -bits 256 >/dev/null
 openssl asn1parse -in leaf.pem | wc -l

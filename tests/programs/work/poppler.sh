@@ -11,5 +11,7 @@ pdftotext -layout all.pdf out/layout
 pdftotext -bbox all.pdf out/bbox
 pdftoppm -r 90 -png all.pdf out/page
 pdftocairo -svg -f 3 -l 3 all.pdf out/page3.svg
-pdfseparate -l 3 all.pdf out/only%d.pdf
+pdfseparate -l 3 all.pdf tmp/only%d.pdf
+pdfunite tmp/only*.pdf tmp/united.pdf
+pdftoppm -r 40 tmp/united.pdf out/united
 pdffonts all.pdf

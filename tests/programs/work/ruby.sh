@@ -1,6 +1,6 @@
 # Objects, strings, hashes, regular expressions, threads, compaction and marshalling.
 set -eu
-ruby -rjson -rdigest -rset -rfileutils -e '
+ruby -rjson -rdigest -rset -e '
   rng = Random.new(5)
   rows = (0...60000).map { |i| { id: i, name: "n#{rng.rand(5000)}", tags: [rng.rand(9)] * 3 } }
   text = JSON.generate(rows)
@@ -15,5 +15,5 @@ ruby -rjson -rdigest -rset -rfileutils -e '
   puts threads.map(&:value).inspect
   big = "x"; 18.times { big = big + big }
   puts (3**20000).to_s.sum, big.gsub("x", "yz").size, GC.count > 0
-  FileUtils.cp("/proc/self/maps", "mapped/ruby")
+  File.write("mapped/ruby", File.read("/proc/self/maps"))
 '

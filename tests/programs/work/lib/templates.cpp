@@ -77,10 +77,10 @@ static std::string show(const value &v) {
 }
 
 int main() {
-    constexpr auto marks = sieve<2000>();
-    auto tags = make_tags(std::make_index_sequence<120>{});
+    constexpr auto marks = sieve<500>();
+    auto tags = make_tags(std::make_index_sequence<40>{});
     std::cout << fibonacci<80>::value << ' ' << type_list<int, char, std::string>::size << '\n'
-              << total_size(tags, std::make_index_sequence<120>{}) << '\n'
+              << total_size(tags, std::make_index_sequence<40>{}) << '\n'
               << std::count(marks.begin(), marks.end(), 0U) << '\n';
     for (const value &v : {value{1}, value{2.5}, value{std::string("three")},
                            value{std::vector<int>{1, 2, 3}}}) {

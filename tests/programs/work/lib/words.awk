@@ -20,6 +20,6 @@ END {
         print "table", p[1], p[2], table[k]
     }
     text = "x"
-    while (length(text) < 1000000) text = text text
+    while (length(text) < 100000) text = text text
     print "text", length(text), gsub(/x/, "yz", text)
 }

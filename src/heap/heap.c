@@ -10,9 +10,9 @@
 
 enum {
     CAP_FIRST = 8,         /* capacity a magazine starts with, doubled at each refill */
-    CAP_SPARSE = 4,        /* the same in a class that has just been sparse */
-    SPARSE_SHARE = 8,      /* a class is sparse below one eighth of its blocks in use ... */
-    SHRUNK_SHARE = 4,      /* ... or with a quarter of the slabs it had */
+    SPARSE_SHARE = 8,      /* a class is sparse below one eighth of its blocks in use */
+    SHRUNK_SHARE = 4,      /* a heap has shrunk at a quarter of the bytes it had in use ... */
+    SHRUNK_MIN = 2 << 20,  /* ... if that was worth it */
     PREFAULT_FROM = 16,    /* slabs of a class from which on the next one will be filled, too */
 };
 
@@ -106,8 +106,6 @@ static struct slab *slab_unused_to_owned(struct heap *h, uint32_t class)
     for (uint32_t i = 0; i < units; i++)
         unit_set_word((size_t)unit + i, (uintptr_t)magazine_of(h, class));
     c->slabs++;
-    if (c->peak < c->slabs)
-        c->peak = c->slabs;
     return slab_at((size_t)unit);
 }
 
@@ -156,6 +154,7 @@ void heap_put(struct heap *h, struct slab *s, void *p)
     if (HAK_UNLIKELY(!slab_block_starts_at(s, p)))
         die_bad_block(s, p);
     h->classes[s->class].used--;
+    h->used_bytes -= hak_classes[s->class].size;
     slab_put(s, p);
     if (s->used == 0)
         slab_owned_to_unused(h, s);
@@ -177,23 +176,20 @@ static uint32_t take_blocks(struct heap *h, uint32_t class, void **out, uint32_t
             slab_unlist(h, s);
     }
     h->classes[class].used += taken;
+    h->used_bytes += (size_t)taken * hak_classes[class].size;
+    if (h->peak_bytes < h->used_bytes)
+        h->peak_bytes = h->used_bytes;
     return taken;
 }
 
 /* ---- refill ---- */
 
-static void grow_capacity(struct heap *h, struct magazine *m, uint32_t class)
+static void grow_capacity(struct magazine *m, uint32_t class)
 {
     uint32_t cap = m->cap, most = hak_magazine_slots[class];
     if (most > hak_options.magazine_max)
         most = (uint32_t)hak_options.magazine_max;
-    struct class_slabs *c = &h->classes[class];
-    if (cap != 0) {
-        cap *= 2;
-    } else {
-        cap = c->peak > c->slabs ? CAP_SPARSE : CAP_FIRST;
-        c->peak = c->slabs;
-    }
+    cap = cap != 0 ? 2 * cap : CAP_FIRST;
     if (cap > most)
         cap = most;
     magazine_reset(m, cap);
@@ -201,7 +197,7 @@ static void grow_capacity(struct heap *h, struct magazine *m, uint32_t class)
 
 static void *fill(struct heap *h, struct magazine *m, uint32_t class)
 {
-    grow_capacity(h, m, class);
+    grow_capacity(m, class);
     uint32_t cap = m->cap;
     uint32_t wanted = (cap + 1) / 2;
     void **top = &m->slots[cap - wanted];
@@ -248,10 +244,10 @@ static bool is_sparse(const struct heap *h, uint32_t class)
     return c->slabs >= 2 && c->used * SPARSE_SHARE < blocks;
 }
 
-static bool has_shrunk(const struct heap *h, uint32_t class)
+/* The same for the heap: blocks freed last lie anywhere, and each keeps its slab. */
+static bool has_shrunk(const struct heap *h)
 {
-    const struct class_slabs *c = &h->classes[class];
-    return (size_t)c->slabs * SHRUNK_SHARE <= c->peak;
+    return h->peak_bytes >= SHRUNK_MIN && h->used_bytes <= h->peak_bytes / SHRUNK_SHARE;
 }
 
 static void empty_magazine(struct heap *h, struct magazine *m)
@@ -287,24 +283,28 @@ void heap_flush(struct heap *h, uint32_t class, void *p)
     }
     heap_lock_own(h);
     count(h, COUNTER_flush, 1);
-    if (is_sparse(h, class) || has_shrunk(h, class)) {
+    if (has_shrunk(h)) {
         count(h, COUNTER_flush_all, 1);
+        heap_empty_magazines(h);
+        h->peak_bytes = h->used_bytes;
+    } else if (is_sparse(h, class)) {
+        count(h, COUNTER_flush_sparse, 1);
         empty_magazine(h, m);
-        heap_put(h, slab_of_unit(unit_of(p)), p);
-    } else if (m->cap == 0) {
-        uint32_t slots = hak_magazine_slots[class];
-        magazine_reset(m, CAP_FIRST < slots ? CAP_FIRST : slots);
-        magazine_push(m, p);
-    } else {
-        spill_half(h, m, p);
     }
+    if (m->cap == 0)
+        heap_put(h, slab_of_unit(unit_of(p)), p);
+    else
+        spill_half(h, m, p);
     heap_unlock_own(h);
 }
 
 void heap_empty_magazines(struct heap *h)
 {
-    for (uint32_t class = 0; class < CLASS_COUNT; class ++)
-        empty_magazine(h, magazine_of(h, class));
+    for (uint32_t class = 0; class < CLASS_COUNT; class ++) {
+        struct magazine *m = magazine_of(h, class);
+        if (m->cap != 0) /* else its page may be untouched, and stays so */
+            empty_magazine(h, m);
+    }
 }
 
 /* ---- detached ---- */

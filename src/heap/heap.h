@@ -51,7 +51,6 @@ struct class_slabs {
     uint32_t list;   /* slabs with free blocks: unit index + 1 of the first; 0: none */
     uint32_t listed; /* their number */
     uint32_t slabs;  /* all slabs, full ones included */
-    uint32_t peak;   /* most slabs since the class last grew */
     size_t used;     /* blocks handed out of all of them */
 };
 
@@ -90,6 +89,9 @@ struct heap {
     struct run_cache runs;
     struct outbox outbox[OUTBOX_SLOTS];
     struct class_slabs classes[CLASS_COUNT];
+    /* Bytes handed out of all slabs, under the lock, and the most of them since the magazines were
+     * last emptied for having too little left behind them. */
+    size_t used_bytes, peak_bytes;
     _Atomic uint64_t counters[COUNTER_COUNT];
     /* Written by other threads, on a line of its own. A stack of batches: pushed by CAS, always
      * taken whole by exchange, so no element is ever popped and ABA cannot arise. */

@@ -170,8 +170,9 @@ static struct slab *slab_orphaned_to_owned(struct heap *from, struct heap *to, u
     from->classes[class].used -= s->used;
     to->classes[class].slabs++;
     to->classes[class].used += s->used;
-    if (to->classes[class].peak < to->classes[class].slabs)
-        to->classes[class].peak = to->classes[class].slabs;
+    size_t bytes = (size_t)s->used * hak_classes[class].size;
+    from->used_bytes -= bytes;
+    to->used_bytes += bytes;
     store_relaxed(&s->heap, to);
     for (uint32_t i = 0; i < hak_classes[class].units; i++)
         unit_set_word(link - 1 + i, (uintptr_t)magazine_of(to, class));

@@ -3,7 +3,7 @@
 #include "purge/purge.h"
 #include "super/super.h"
 
-enum { CACHE_UNITS = 16 /* 1 MiB per thread at most */ };
+enum { CACHE_UNITS = 8 /* 512 KiB per thread at most */ };
 
 static struct {
     _Atomic size_t bytes;

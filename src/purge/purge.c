@@ -6,7 +6,7 @@
 #include "super/super.h"
 
 enum { REGRET_WINDOW_MS = 1000, IN_USE_SHARE = 16, SLACK_SHARE = 8 };
-#define SLACK_MIN ((size_t)8 * UNIT_SIZE)
+#define SLACK_MIN ((size_t)4 * UNIT_SIZE)
 
 static struct {
     struct lock lock;           /* one thread purges at a time; the others go on */

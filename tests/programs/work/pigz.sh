@@ -1,7 +1,7 @@
 # Archives a tree; packs it with gzip and pigz; unpacks and compares.
 set -eu
 mkdir tree
-sh "$WORK/lib/sample.sh" 40000 >data
+sh "$WORK/lib/sample.sh" 20000 >data
 split -n l/300 -a 3 data tree/part.
 for name in a b c d; do
     mkdir "tree/$name"

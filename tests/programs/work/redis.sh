@@ -8,7 +8,7 @@ cli() {
 }
 wait_until cli ping
 keep_maps redis-server "$server"
-redis-benchmark -s "$PWD/socket" -q -n 500 -r 1000 -d 200 -P 4 --csv >benchmark.log
+redis-benchmark -s "$PWD/socket" -q -n 300 -r 1000 -d 200 -P 4 --csv >benchmark.log
 test "$(wc -l <benchmark.log)" -gt 15
 cli flushall
 awk 'BEGIN {

@@ -1,6 +1,6 @@
 # Parallel and external sorts, merges, joins, shuffles with a fixed source, and other coreutils.
 set -eu
-sh "$WORK/lib/sample.sh" 150000 >data
+sh "$WORK/lib/sample.sh" 90000 >data
 sort --parallel=4 -k3,3 -k2n -S 12M data | sha256sum
 sort --parallel=2 -r -u data >out/unique
 sort --parallel=4 -t ' ' -k2.5n -S 2M --batch-size=4 --compress-program=gzip data | sha256sum

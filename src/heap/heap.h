@@ -37,6 +37,7 @@ struct magazines {
     } m##index;
 #include "slab/size_classes.def"
 #undef CLASS
+    void *end; /* free's look at the slot above the room of an empty magazine stays in here */
 };
 
 enum counter {

@@ -5,6 +5,13 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+/* ThreadSanitizer takes its own state of a thread down in the last iteration. */
+#ifdef __SANITIZE_THREAD__
+enum { ITERATIONS = PTHREAD_DESTRUCTOR_ITERATIONS - 1 };
+#else
+enum { ITERATIONS = PTHREAD_DESTRUCTOR_ITERATIONS };
+#endif
+
 enum { keys = 4, threads_at_once = 8, rounds = 50, block_size = 700 };
 
 struct key_value {
@@ -43,7 +50,7 @@ static void destroy(pthread_key_t own_key, void *argument)
     void *churn = realloc(calloc(10, 10), 40000);
     CHECK(churn != NULL);
     free(churn);
-    if (iterations + 1 < PTHREAD_DESTRUCTOR_ITERATIONS) {
+    if (iterations + 1 < ITERATIONS) {
         CHECK(pthread_setspecific(own_key, new_value(iterations + 1)) == 0);
     }
 }
@@ -117,7 +124,7 @@ int main(void)
     }
     const size_t values_per_round = 6 * keys + 2;
     CHECK(atomic_load(&destructor_calls) ==
-          (size_t)rounds * values_per_round * PTHREAD_DESTRUCTOR_ITERATIONS);
+          (size_t)rounds * values_per_round * ITERATIONS);
     puts("thread end: ok");
     return 0;
 }

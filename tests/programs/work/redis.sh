@@ -1,4 +1,5 @@
-# A benchmark load on every type, then a known data set whose digest, also after a reload, is compared.
+# A benchmark load on every type; then a known data set, whose digest is compared before and
+# after a reload.
 set -eu
 . "$WORK/lib/server.sh"
 start redis-server --port 0 --unixsocket "$PWD/socket" --save '' --io-threads 2 --dir "$PWD" \
@@ -8,7 +9,7 @@ cli() {
 }
 wait_until cli ping
 keep_maps redis-server "$server"
-redis-benchmark -s "$PWD/socket" -q -n 300 -r 1000 -d 200 -P 4 --csv >benchmark.log
+redis-benchmark -s "$PWD/socket" -q -n 1000 -r 1000 -d 200 -P 4 --csv >benchmark.log
 test "$(wc -l <benchmark.log)" -gt 15
 cli flushall
 awk 'BEGIN {
@@ -18,7 +19,7 @@ awk 'BEGIN {
         printf "RPUSH list:%d e%d\nSADD set:%d %d\nAPPEND grow:%d part%d\n", i % 50, i, i % 60, i, i % 20, i
         if (i % 3 == 0) printf "DEL key:%d\n", i - 5
     }
-}' | cli >/dev/null
+}' | cli --pipe
 cli debug digest
 cli zrange rank:7 0 -1 withscores
 cli eval 'local t = {} for i = 1, 5000 do t[i] = i % 7 .. "-" .. i end return #table.concat(t)' 0

@@ -2,6 +2,8 @@
 
 #if HAK_CHECKED
 
+#include <errno.h>
+
 #include "front/front.h"
 #include "os/os.h"
 
@@ -9,17 +11,21 @@ enum { BITS = 64, STEP_SHIFT = 3 };
 
 static _Atomic(_Atomic uint64_t *) map;
 
-/* Reserved at the first block. Commits nothing by itself: pages come with the first bit in them. */
+/* Reserved at the first block. Commits nothing by itself: pages come with the first bit in them.
+ * NULL: the system refuses. */
 static _Atomic uint64_t *get_map(void)
 {
     _Atomic uint64_t *m = load_acquire(&map);
     if (m != NULL)
         return m;
     size_t bytes = hak_region.units * (UNIT_SIZE >> STEP_SHIFT) / 8;
-    _Atomic uint64_t *fresh = os_reserve(bytes, true);
-    if (fresh == NULL || !os_commit(fresh, bytes))
-        os_fatal("no address space for the map of live blocks (%u bytes)", bytes);
-    _Atomic uint64_t *expected = NULL;
+    _Atomic uint64_t *fresh = os_reserve(bytes, true), *expected = NULL;
+    if (fresh == NULL)
+        return NULL;
+    if (!os_commit(fresh, bytes)) {
+        os_unmap(fresh, bytes);
+        return NULL;
+    }
     if (atomic_compare_exchange_strong(&map, &expected, fresh))
         return fresh;
     os_unmap(fresh, bytes);
@@ -31,7 +37,10 @@ static bool find_bit(const void *p, _Atomic uint64_t **word, uint64_t *bit)
     if (unit_of(p) >= hak_region.units || ((uintptr_t)p & 7) != 0)
         return false;
     size_t index = ((uintptr_t)p - hak_region.base) >> STEP_SHIFT;
-    *word = &get_map()[index / BITS];
+    _Atomic uint64_t *m = get_map();
+    if (m == NULL)
+        return false;
+    *word = &m[index / BITS];
     *bit = (uint64_t)1 << (index % BITS);
     return true;
 }
@@ -40,7 +49,14 @@ void *check_out(void *p)
 {
     _Atomic uint64_t *word;
     uint64_t bit;
-    if (p != NULL && find_bit(p, &word, &bit) && (or_relaxed(word, bit) & bit) != 0)
+    if (p == NULL)
+        return NULL;
+    if (!find_bit(p, &word, &bit)) {
+        front_free(p); /* a block that cannot be marked would not be known when it is freed */
+        errno = ENOMEM;
+        return NULL;
+    }
+    if ((or_relaxed(word, bit) & bit) != 0)
         os_fatal("malloc: block %p is handed out twice: the heap is corrupt", (uintptr_t)p);
     return p;
 }

@@ -1,0 +1,261 @@
+/* Big blocks and the cache of freed ones. */
+#include "unit.h"
+
+#include "big/big.h"
+#include "control/options.h"
+#include "os/os.h"
+#include "slab/slab.h"
+
+static int set_up(void **state)
+{
+    (void)state;
+    return region_init() ? 0 : -1;
+}
+
+/* Each test starts with an empty cache of the usual capacity. */
+static int empty_cache(void **state)
+{
+    (void)state;
+    big_purge(0);
+    hak_options.whale_capacity = 64;
+    return big_cached_bytes() == 0 ? 0 : -1;
+}
+
+static void *alloc(size_t size)
+{
+    bool zeroed;
+    void *p = big_alloc(size, 1, &zeroed);
+    assert_non_null(p);
+    return p;
+}
+
+static void release(void *p)
+{
+    assert_true(big_free(unit_of(p)));
+}
+
+static void stamp(void *p, size_t size)
+{
+    for (size_t at = 0; at < size; at += 4096)
+        *(size_t *)(void *)((char *)p + at) = at + 1;
+}
+
+static bool has_stamp(void *p, size_t size)
+{
+    for (size_t at = 0; at < size; at += 4096) {
+        if (*(size_t *)(void *)((char *)p + at) != at + 1)
+            return false;
+    }
+    return true;
+}
+
+static void blocks_are_accounted_for(void **state)
+{
+    (void)state;
+    size_t bytes = big_live_bytes(), blocks = big_live_count();
+    size_t size = 3 * MIB + 1, usable = round_up(size, os_page_size());
+    char *p = alloc(size);
+    assert_int_equal((uintptr_t)p % GRANULE_SIZE, 0);
+    assert_int_equal(unit_word(unit_of(p)), WORD_BIG);
+    assert_int_equal(slab_at(unit_of(p))->size, usable);
+    assert_int_equal(big_live_bytes(), bytes + usable);
+    assert_int_equal(big_live_count(), blocks + 1);
+    p[usable - 1] = 'x';
+    release(p);
+    assert_int_equal(big_live_bytes(), bytes);
+    assert_int_equal(big_live_count(), blocks);
+    assert_int_equal(big_cached_bytes(), usable);
+}
+
+static void a_second_free_is_refused(void **state)
+{
+    (void)state;
+    void *p = alloc(2 * MIB);
+    size_t cached = big_cached_bytes();
+    assert_true(big_free(unit_of(p)));
+    assert_int_equal(unit_word(unit_of(p)), WORD_FREED);
+    assert_false(big_free(unit_of(p)));
+    assert_int_equal(big_cached_bytes(), cached + 2 * MIB);
+}
+
+static void the_newest_that_fits_is_reused(void **state)
+{
+    (void)state;
+    bool zeroed = true;
+    void *a = alloc(4 * MIB), *b = alloc(4 * MIB), *large = alloc(40 * MIB);
+    release(a);
+    release(b);
+    release(large);
+    assert_ptr_equal(big_alloc(4 * MIB, 1, &zeroed), b);
+    assert_false(zeroed);
+    assert_ptr_equal(big_alloc(3 * MIB, 1, &zeroed), a);
+    void *p = alloc(4 * MIB);
+    assert_ptr_not_equal(p, large); /* far too much to spare */
+    assert_ptr_equal(big_alloc(36 * MIB, 1, &zeroed), large);
+    assert_int_equal(big_cached_bytes(), 0);
+    release(a);
+    release(b);
+    release(p);
+    release(large);
+}
+
+static void the_cache_is_bounded(void **state)
+{
+    (void)state;
+    void *p[7];
+    for (size_t i = 0; i < ARRAY_LENGTH(p); i++)
+        p[i] = alloc(2 * MIB);
+    hak_options.whale_capacity = 4;
+    for (size_t i = 0; i < ARRAY_LENGTH(p); i++) {
+        release(p[i]);
+        assert_int_equal(big_cached_bytes(), 2 * MIB * (i < 4 ? i + 1 : 4));
+    }
+    bool zeroed;
+    for (size_t i = ARRAY_LENGTH(p); i-- > 3;) /* the oldest three had to go */
+        assert_ptr_equal(big_alloc(2 * MIB, 1, &zeroed), p[i]);
+    assert_int_equal(big_cached_bytes(), 0);
+    hak_options.whale_capacity = 0;
+    for (size_t i = 3; i < ARRAY_LENGTH(p); i++)
+        release(p[i]);
+    assert_int_equal(big_cached_bytes(), 0);
+}
+
+static void purge_keeps_the_newest(void **state)
+{
+    (void)state;
+    bool zeroed = false;
+    void *old = alloc(2 * MIB), *new = alloc(2 * MIB);
+    stamp(old, 2 * MIB);
+    release(old);
+    release(new);
+    assert_int_equal(big_purge(4 * MIB), 0);
+    assert_int_equal(big_purge(2 * MIB), 2 * MIB);
+    assert_int_equal(big_cached_bytes(), 2 * MIB);
+    assert_ptr_equal(big_alloc(2 * MIB, 1, &zeroed), new);
+    assert_ptr_equal(big_alloc(2 * MIB, 1, &zeroed), old); /* the region's lowest */
+    assert_true(zeroed);
+    assert_true(is_zero(old, 2 * MIB));
+    release(old);
+    release(new);
+}
+
+static void alignments_are_kept(void **state)
+{
+    (void)state;
+    for (size_t alignment = 1; alignment <= (size_t)1 << 30; alignment *= 2) {
+        bool zeroed;
+        void *p = big_alloc(2 * MIB, alignment, &zeroed);
+        assert_at(p != NULL && (uintptr_t)p % alignment == 0, alignment);
+        release(p);
+    }
+}
+
+static void resize_in_place(void **state)
+{
+    (void)state;
+    size_t bytes = big_live_bytes();
+    char *p = alloc(20 * MIB);
+    stamp(p, 20 * MIB);
+    assert_ptr_equal(big_resize(unit_of(p), 6 * MIB), p);
+    assert_true(has_stamp(p, 6 * MIB));
+    assert_int_equal(big_live_bytes(), bytes + 6 * MIB);
+    assert_ptr_equal(big_resize(unit_of(p), 20 * MIB), p);
+    assert_true(has_stamp(p, 6 * MIB));
+    stamp(p, 20 * MIB); /* all of it is there */
+    assert_ptr_equal(big_resize(unit_of(p), 20 * MIB - 1), p);
+    assert_int_equal(big_live_bytes(), bytes + 20 * MIB);
+    release(p);
+    assert_int_equal(big_live_bytes(), bytes);
+}
+
+static void resize_moves_if_it_must(void **state)
+{
+    (void)state;
+    bool zeroed;
+    void *p = alloc(4 * MIB);
+    size_t granule = unit_of(p) / GRANULE_UNITS;
+    bool mine = region_extend(granule + 2, 1, &zeroed); /* else somebody else is there */
+    stamp(p, 4 * MIB);
+    size_t bytes = big_live_bytes(), blocks = big_live_count();
+    void *q = big_resize(unit_of(p), 30 * MIB);
+    assert_non_null(q);
+    assert_ptr_not_equal(q, p);
+    assert_true(has_stamp(q, 4 * MIB));
+    stamp(q, 30 * MIB);
+    assert_int_equal(unit_word(unit_of(p)), WORD_FREED);
+    assert_false(big_free(unit_of(p)));
+    assert_int_equal(big_live_bytes(), bytes + 26 * MIB);
+    assert_int_equal(big_live_count(), blocks);
+    release(q);
+    ptrdiff_t again = region_take(2, 1, &zeroed); /* the old place is free, mapped or not */
+    assert_int_equal(again, granule);
+    stamp(granule_address(granule), 4 * MIB);
+    region_give(granule, 2, false);
+    if (mine)
+        region_give(granule + 2, 1, false);
+}
+
+static void failing_resize_leaves_the_block(void **state)
+{
+    (void)state;
+    void *p = alloc(4 * MIB);
+    stamp(p, 4 * MIB);
+    size_t bytes = big_live_bytes();
+    assert_null(big_resize(unit_of(p), PTRDIFF_MAX));
+    assert_int_equal(big_live_bytes(), bytes);
+    assert_int_equal(unit_word(unit_of(p)), WORD_BIG);
+    assert_true(has_stamp(p, 4 * MIB));
+    release(p);
+}
+
+/* ---- threads ---- */
+
+static _Atomic size_t freed, wrong;
+static void *shared;
+static pthread_barrier_t barrier;
+
+/* All free the same block at once: one of them alone may. */
+static void *race_to_free(void *number)
+{
+    for (int i = 0; i < 200; i++) {
+        if ((uintptr_t)number == 1) {
+            bool zeroed;
+            shared = big_alloc(2 * MIB, 1, &zeroed);
+            store_relaxed(&freed, (size_t)0);
+        }
+        pthread_barrier_wait(&barrier);
+        if (big_free(unit_of(shared)))
+            add_relaxed(&freed, 1);
+        pthread_barrier_wait(&barrier);
+        if (load_relaxed(&freed) != 1)
+            add_relaxed(&wrong, 1);
+        pthread_barrier_wait(&barrier);
+    }
+    return NULL;
+}
+
+static void one_of_many_frees_wins(void **state)
+{
+    (void)state;
+    pthread_barrier_init(&barrier, NULL, THREADS);
+    run_threads(race_to_free);
+    pthread_barrier_destroy(&barrier);
+    assert_int_equal(wrong, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(blocks_are_accounted_for, empty_cache),
+        cmocka_unit_test_setup(a_second_free_is_refused, empty_cache),
+        cmocka_unit_test_setup(the_newest_that_fits_is_reused, empty_cache),
+        cmocka_unit_test_setup(the_cache_is_bounded, empty_cache),
+        cmocka_unit_test_setup(purge_keeps_the_newest, empty_cache),
+        cmocka_unit_test_setup(alignments_are_kept, empty_cache),
+        cmocka_unit_test_setup(resize_in_place, empty_cache),
+        cmocka_unit_test_setup(resize_moves_if_it_must, empty_cache),
+        cmocka_unit_test_setup(failing_resize_leaves_the_block, empty_cache),
+        cmocka_unit_test_setup(one_of_many_frees_wins, empty_cache),
+    };
+    return cmocka_run_group_tests(tests, set_up, NULL);
+}

@@ -1,0 +1,187 @@
+/* The system calls and the lock. */
+#include "unit.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "os/lock.h"
+#include "os/os.h"
+
+static void *reserve(size_t size)
+{
+    void *p = os_reserve(size, false);
+    assert_non_null(p);
+    return p;
+}
+
+static void map_at_gives_the_exact_place(void **state)
+{
+    (void)state;
+    char *p = reserve(MIB);
+    assert_true(os_unmap(p, MIB));
+    assert_int_equal(os_map_at(p, MIB), OS_OK);
+    assert_true(is_zero(p, MIB));
+    assert_true(os_unmap(p, MIB));
+}
+
+static void map_at_leaves_others_alone(void **state)
+{
+    (void)state;
+    char *p = reserve(MIB);
+    assert_true(os_commit(p, MIB));
+    p[MIB - 1] = 'x';
+    errno = 4711;
+    assert_int_equal(os_map_at(p, MIB), OS_TAKEN);
+    assert_int_equal(errno, 4711);
+    assert_int_equal(p[MIB - 1], 'x');
+    assert_true(os_unmap(p, MIB));
+}
+
+static void failures_keep_errno(void **state)
+{
+    (void)state;
+    errno = 4711;
+    assert_null(os_reserve(SIZE_MAX / 2, false));
+    assert_false(os_commit((void *)1, UNIT_SIZE));
+    assert_false(os_unmap((void *)1, UNIT_SIZE));
+    assert_false(os_purge((void *)1, UNIT_SIZE));
+    assert_false(os_move((void *)1, UNIT_SIZE, (void *)2, UNIT_SIZE));
+    os_write(-1, "x", 1);
+    assert_int_equal(errno, 4711);
+}
+
+static void purged_pages_read_as_zeros(void **state)
+{
+    (void)state;
+    size_t page = os_page_size();
+    assert_int_equal(page, (size_t)sysconf(_SC_PAGESIZE));
+    char *p = reserve(4 * page);
+    assert_true(os_commit(p, 4 * page));
+    memset(p, 'x', 4 * page);
+    assert_true(os_purge(p + page, 2 * page));
+    assert_int_equal(p[page - 1], 'x');
+    assert_true(is_zero(p + page, 2 * page));
+    assert_int_equal(p[3 * page], 'x');
+    assert_true(os_unmap(p, 4 * page));
+}
+
+static void move_takes_the_content_along(void **state)
+{
+    (void)state;
+    size_t page = os_page_size();
+    char *from = reserve(2 * page), *to = reserve(2 * page);
+    assert_true(os_commit(from, 2 * page));
+    memset(from, 'x', 2 * page);
+    assert_true(os_move(from, 2 * page, to, 2 * page));
+    assert_int_equal(to[0], 'x');
+    assert_int_equal(to[2 * page - 1], 'x');
+    assert_int_equal(os_map_at(from, 2 * page), OS_OK); /* nothing is left there */
+    assert_true(os_unmap(from, 2 * page));
+    assert_true(os_unmap(to, 2 * page));
+}
+
+static void format_knows_its_four_conversions(void **state)
+{
+    (void)state;
+    char out[64];
+    size_t length = os_format(out, sizeof out, "%s=%u at %p, %%", "size", (size_t)4096,
+                              (uintptr_t)0xbeef);
+    assert_string_equal(out, "size=4096 at 0xbeef, %");
+    assert_int_equal(length, strlen(out));
+    os_format(out, sizeof out, "%u", SIZE_MAX);
+    assert_string_equal(out, "18446744073709551615");
+}
+
+static void format_stays_within_its_room(void **state)
+{
+    (void)state;
+    char out[8] = "1234567";
+    assert_int_equal(os_format(out, 5, "%s", "abcdefgh"), 4);
+    assert_string_equal(out, "abcd");
+    assert_string_equal(out + 5, "67");
+}
+
+/* ---- lock ---- */
+
+enum { ROUNDS = 20000 };
+
+static struct lock lock;
+static size_t guarded; /* plain: only the lock keeps the sum right */
+
+static void *add_under_lock(void *number)
+{
+    for (int i = 0; i < ROUNDS; i++) {
+        lock_take(&lock);
+        guarded++;
+        lock_release(&lock);
+    }
+    return number;
+}
+
+static void lock_excludes(void **state)
+{
+    (void)state;
+    run_threads(add_under_lock);
+    assert_int_equal(guarded, THREADS * ROUNDS);
+    assert_int_equal(load_relaxed(&lock.state), 0);
+}
+
+static void bounded_waits_give_up(void **state)
+{
+    (void)state;
+    struct lock held = {0};
+    assert_true(lock_try(&held));
+    assert_false(lock_try(&held));
+    assert_false(lock_take_bounded(&held));
+    assert_false(lock_take_patiently(&held));
+    lock_release(&held);
+    assert_true(lock_take_patiently(&held));
+    lock_release(&held);
+    assert_true(lock_take_bounded(&held));
+}
+
+static void a_handler_does_not_wait_for_ever(void **state)
+{
+    (void)state;
+    struct lock held = {0};
+    lock_take(&held);
+    thread_enter();
+    assert_true(thread_may_wait());
+    thread_enter(); /* as a signal handler that interrupted a slow path */
+    assert_false(thread_may_wait());
+    assert_false(lock_take_if_safe(&held));
+    thread_leave();
+    thread_leave();
+    lock_release(&held);
+}
+
+static void who_holds_all_passes_through(void **state)
+{
+    (void)state;
+    struct lock held = {0};
+    lock_take(&held);
+    hak_thread.holds_all = true;
+    lock_take(&held);
+    lock_release(&held);
+    hak_thread.holds_all = false;
+    assert_false(lock_try(&held)); /* still the first holder's */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(map_at_gives_the_exact_place),
+        cmocka_unit_test(map_at_leaves_others_alone),
+        cmocka_unit_test(failures_keep_errno),
+        cmocka_unit_test(purged_pages_read_as_zeros),
+        cmocka_unit_test(move_takes_the_content_along),
+        cmocka_unit_test(format_knows_its_four_conversions),
+        cmocka_unit_test(format_stays_within_its_room),
+        cmocka_unit_test(lock_excludes),
+        cmocka_unit_test(bounded_waits_give_up),
+        cmocka_unit_test(a_handler_does_not_wait_for_ever),
+        cmocka_unit_test(who_holds_all_passes_through),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,239 @@
+/* The window and its granules. */
+#include "unit.h"
+
+#include <sys/mman.h>
+
+#include "os/os.h"
+#include "region/region.h"
+
+static int set_up(void **state)
+{
+    (void)state;
+    return region_init() ? 0 : -1;
+}
+
+static size_t take(size_t n, size_t alignment)
+{
+    bool zeroed;
+    ptrdiff_t got = region_take(n, alignment, &zeroed);
+    assert_true(got >= 0);
+    return (size_t)got;
+}
+
+static void window_is_laid_out_as_promised(void **state)
+{
+    (void)state;
+    assert_int_equal(hak_region.base % GRANULE_SIZE, 0);
+    assert_int_equal(hak_region.units, hak_region.granules * GRANULE_UNITS);
+    assert_int_equal(hak_region.page_size, os_page_size());
+    assert_int_equal(unit_of(granule_address(3)), 3 * GRANULE_UNITS);
+    assert_ptr_equal(unit_address(3 * GRANULE_UNITS), granule_address(3));
+    assert_int_equal(unit_of((char *)unit_address(5) + UNIT_SIZE - 1), 5);
+    /* What is not ours lies behind the bound, NULL and what stands before the window included. */
+    assert_true(unit_of(NULL) >= hak_region.units);
+    assert_true(unit_of((char *)granule_address(0) - 1) >= hak_region.units);
+    assert_true(unit_of(granule_address(hak_region.granules)) >= hak_region.units);
+}
+
+static void words_of_untouched_units_are_none(void **state)
+{
+    (void)state;
+    assert_int_equal(unit_word(hak_region.units - 1), WORD_NONE);
+    size_t g = take(1, 1);
+    assert_int_equal(unit_word(g * GRANULE_UNITS), WORD_NONE);
+    region_give(g, 1, false);
+}
+
+static void new_granules_are_zeroed_and_writable(void **state)
+{
+    (void)state;
+    bool zeroed = false;
+    size_t first = region_top() + 1; /* not handed out before, with one to spare */
+    ptrdiff_t got = region_take(first, 1, &zeroed);
+    assert_true(got >= 0);
+    assert_true(region_top() >= (size_t)got + first);
+    char *last = granule_address((size_t)got + first - 1);
+    assert_true(is_zero(last, GRANULE_SIZE));
+    memset(last, 'x', GRANULE_SIZE);
+    region_give((size_t)got, first, false);
+}
+
+static void lowest_granule_is_reused_first(void **state)
+{
+    (void)state;
+    size_t g[4];
+    for (size_t i = 0; i < ARRAY_LENGTH(g); i++) {
+        g[i] = take(1, 1);
+        assert_at(i == 0 || g[i] > g[i - 1], i);
+    }
+    region_give(g[2], 1, false);
+    region_give(g[0], 1, false);
+    region_give(g[1], 1, false);
+    for (size_t i = 0; i < ARRAY_LENGTH(g) - 1; i++)
+        assert_int_equal(take(1, 1), g[i]);
+    for (size_t i = 0; i < ARRAY_LENGTH(g); i++)
+        region_give(g[i], 1, false);
+}
+
+static void zeroed_tells_the_truth(void **state)
+{
+    (void)state;
+    size_t g = take(1, 1);
+    memset(granule_address(g), 'x', GRANULE_SIZE);
+    region_give(g, 1, false);
+    bool zeroed = true;
+    assert_int_equal(region_take(1, 1, &zeroed), g);
+    assert_false(zeroed);
+    assert_true(os_purge(granule_address(g), GRANULE_SIZE));
+    region_give(g, 1, true);
+    assert_int_equal(region_take(1, 1, &zeroed), g);
+    assert_true(zeroed);
+    assert_true(is_zero(granule_address(g), GRANULE_SIZE));
+    /* One used granule is enough to spoil a range. */
+    size_t pair = take(2, 1);
+    assert_true(os_purge(granule_address(pair), 2 * GRANULE_SIZE));
+    region_give(pair, 1, true);
+    region_give(pair + 1, 1, false);
+    assert_int_equal(region_take(2, 1, &zeroed), pair);
+    assert_false(zeroed);
+    region_give(pair, 2, false);
+    region_give(g, 1, false);
+}
+
+static void alignments_are_kept(void **state)
+{
+    (void)state;
+    for (size_t alignment = 1; alignment <= (size_t)1 << 30; alignment *= 2) {
+        size_t g = take(3, alignment);
+        assert_at((uintptr_t)granule_address(g) % alignment == 0, alignment);
+        region_give(g, 3, false);
+    }
+}
+
+static void extend_takes_what_is_behind(void **state)
+{
+    (void)state;
+    bool zeroed;
+    size_t g = take(4, 1);
+    region_give(g + 2, 2, false);
+    assert_true(region_extend(g + 2, 1, &zeroed));
+    assert_false(zeroed);
+    assert_false(region_extend(g + 2, 1, &zeroed)); /* taken by now */
+    assert_false(region_extend(g + 1, 2, &zeroed));
+    assert_true(region_extend(g + 3, 1, &zeroed));
+    region_give(g, 4, false);
+    assert_false(region_extend(hak_region.granules - 1, 2, &zeroed));
+}
+
+static void more_than_there_is_fails(void **state)
+{
+    (void)state;
+    bool zeroed;
+    assert_int_equal(region_take(hak_region.granules + 1, 1, &zeroed), REGION_NONE);
+    assert_int_equal(region_take(SIZE_MAX >> GRANULE_SHIFT, 1, &zeroed), REGION_NONE);
+    region_give(take(1, 1), 1, false); /* and nothing is broken by it */
+}
+
+static void forgotten_granules_are_mapped_anew(void **state)
+{
+    (void)state;
+    size_t g = take(1, 1);
+    memset(granule_address(g), 'x', GRANULE_SIZE);
+    assert_true(os_unmap(granule_address(g), GRANULE_SIZE));
+    region_forget(g, 1);
+    bool zeroed = false;
+    assert_int_equal(region_take(1, 1, &zeroed), g);
+    assert_true(zeroed);
+    assert_true(is_zero(granule_address(g), GRANULE_SIZE));
+    region_give(g, 1, true);
+}
+
+static void foreign_mappings_are_avoided(void **state)
+{
+    (void)state;
+    size_t foreign = region_top() + 1;
+    char *at = granule_address(foreign);
+    at += GRANULE_SIZE / 2;
+    char *mine = mmap(at, UNIT_SIZE, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    if (mine != at)
+        skip(); /* the window is reserved here: nobody else gets into it */
+    memset(mine, 'f', UNIT_SIZE);
+    size_t runs[8];
+    for (size_t i = 0; i < ARRAY_LENGTH(runs); i++) {
+        runs[i] = take(3, 1);
+        assert_at(runs[i] > foreign || runs[i] + 3 <= foreign, i);
+        memset(granule_address(runs[i]), 0, 3 * GRANULE_SIZE);
+    }
+    bool zeroed;
+    assert_false(region_extend(foreign, 1, &zeroed));
+    for (size_t i = 0; i < ARRAY_LENGTH(runs); i++)
+        region_give(runs[i], 3, false);
+    assert_int_equal(mine[0], 'f');
+    assert_int_equal(mine[UNIT_SIZE - 1], 'f');
+}
+
+/* ---- threads ---- */
+
+enum { WATCHED = 4096, ROUNDS = 300 };
+
+static _Atomic uintptr_t owners[WATCHED];
+static _Atomic size_t clashes;
+
+static void mark(size_t first, size_t n, uintptr_t from, uintptr_t to)
+{
+    for (size_t i = first; i < first + n && i < WATCHED; i++) {
+        if (!cas_relaxed(&owners[i], &from, to))
+            add_relaxed(&clashes, 1);
+    }
+}
+
+static void *take_and_give(void *number)
+{
+    uint32_t seed = (uint32_t)(uintptr_t)number;
+    size_t held[8] = {0}, length[8] = {0};
+    for (int i = 0; i < ROUNDS; i++) {
+        uint32_t slot = next_random(&seed) % 8;
+        if (length[slot] != 0) {
+            mark(held[slot], length[slot], (uintptr_t)number, 0);
+            region_give(held[slot], length[slot], false);
+        }
+        bool zeroed;
+        size_t n = 1 + next_random(&seed) % 4;
+        ptrdiff_t got = region_take(n, 1, &zeroed);
+        length[slot] = got < 0 ? 0 : n;
+        held[slot] = (size_t)got;
+        mark(held[slot], length[slot], 0, (uintptr_t)number);
+    }
+    for (int slot = 0; slot < 8; slot++) {
+        mark(held[slot], length[slot], (uintptr_t)number, 0);
+        if (length[slot] != 0)
+            region_give(held[slot], length[slot], false);
+    }
+    return NULL;
+}
+
+static void no_granule_has_two_owners(void **state)
+{
+    (void)state;
+    run_threads(take_and_give);
+    assert_int_equal(clashes, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(window_is_laid_out_as_promised),
+        cmocka_unit_test(words_of_untouched_units_are_none),
+        cmocka_unit_test(new_granules_are_zeroed_and_writable),
+        cmocka_unit_test(lowest_granule_is_reused_first),
+        cmocka_unit_test(zeroed_tells_the_truth),
+        cmocka_unit_test(alignments_are_kept),
+        cmocka_unit_test(extend_takes_what_is_behind),
+        cmocka_unit_test(more_than_there_is_fails),
+        cmocka_unit_test(forgotten_granules_are_mapped_anew),
+        cmocka_unit_test(foreign_mappings_are_avoided),
+        cmocka_unit_test(no_granule_has_two_owners),
+    };
+    return cmocka_run_group_tests(tests, set_up, NULL);
+}

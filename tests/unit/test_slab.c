@@ -1,0 +1,195 @@
+/* The size classes, and slabs of each of them. */
+#include "unit.h"
+
+#include "slab/slab.h"
+#include "super/super.h"
+
+static void class_for_is_the_smallest_that_fits(void **state)
+{
+    (void)state;
+    uint32_t expected = 0;
+    for (size_t size = 1; size <= SLAB_MAX; size++) {
+        while (hak_classes[expected].size < size)
+            expected++;
+        assert_at(class_for(size) == expected, size);
+    }
+    assert_int_equal(expected, CLASS_COUNT - 1);
+    assert_int_equal(class_for(0), 0);
+}
+
+static void waste_is_bounded(void **state)
+{
+    (void)state;
+    for (size_t size = 65; size <= SLAB_MAX; size++) {
+        size_t block = hak_classes[class_for(size)].size;
+        assert_at((block - size) * 5 <= block, size);
+    }
+}
+
+static void rows_agree_with_the_table(void **state)
+{
+    (void)state;
+    static const struct {
+        size_t from, size;
+    } rows[] = {
+#define CLASS(index, from, size, units, slots) {from, size},
+#include "slab/size_classes.def"
+#undef CLASS
+    };
+    for (uint32_t class = 0; class < CLASS_COUNT; class ++) {
+        const struct class_info *c = &hak_classes[class];
+        assert_at(rows[class].size == c->size, class);
+        assert_at(class == 0 || rows[class].from == hak_classes[class - 1].size + 1, class);
+        assert_at(c->capacity == c->units * UNIT_SIZE / c->size, class);
+    }
+}
+
+static void blocks_have_their_natural_alignment(void **state)
+{
+    (void)state;
+    for (uint32_t class = 0; class < CLASS_COUNT; class ++) {
+        size_t size = hak_classes[class].size;
+        assert_at(size % (size < BLOCK_ALIGN ? 8 : BLOCK_ALIGN) == 0, class);
+    }
+}
+
+/* The smallest class that fits and whose blocks all lie at multiples of the alignment. */
+static uint32_t aligned_class_by_search(size_t size, size_t alignment)
+{
+    for (uint32_t class = 0; class < CLASS_COUNT; class ++) {
+        size_t block = hak_classes[class].size;
+        if (block >= size && block >= alignment && block % alignment == 0)
+            return class;
+    }
+    return CLASS_COUNT;
+}
+
+static void class_for_aligned_is_the_smallest_that_fits(void **state)
+{
+    (void)state;
+    for (size_t alignment = 1; alignment <= 2 * SLAB_MAX; alignment *= 2) {
+        for (size_t size = 0; size <= SLAB_MAX + 64; size += size < 2048 ? 1 : 61)
+            assert_at(class_for_aligned(size, alignment) ==
+                          aligned_class_by_search(size, alignment),
+                      size);
+    }
+}
+
+/* ---- slabs ---- */
+
+static size_t make_slab(uint32_t class)
+{
+    bool zeroed;
+    ptrdiff_t unit = units_take(hak_classes[class].units, &zeroed);
+    assert_true(unit >= 0);
+    slab_init((size_t)unit, class, NULL, zeroed);
+    return (size_t)unit;
+}
+
+static void drop_slab(size_t unit)
+{
+    units_give(unit, hak_classes[slab_at(unit)->class].units, slab_touched_units(slab_at(unit)));
+}
+
+static void starts_agree_with_a_division(void **state)
+{
+    (void)state;
+    for (uint32_t class = 0; class < CLASS_COUNT; class ++) {
+        const struct class_info *c = &hak_classes[class];
+        size_t unit = make_slab(class);
+        const struct slab *s = slab_at(unit);
+        for (size_t offset = 0; offset < c->units * UNIT_SIZE; offset += 8) {
+            bool starts = offset % c->size == 0 && offset / c->size < c->capacity;
+            if (slab_block_starts_at(s, slab_base(s) + offset) != starts)
+                fail_msg("class of %u bytes, offset %zu", c->size, offset);
+        }
+        drop_slab(unit);
+    }
+}
+
+static void every_unit_finds_its_slab(void **state)
+{
+    (void)state;
+    for (uint32_t class = 0; class < CLASS_COUNT; class ++) {
+        size_t unit = make_slab(class);
+        for (uint32_t i = 0; i < hak_classes[class].units; i++)
+            assert_at(slab_of_unit(unit + i) == slab_at(unit), class);
+        assert_at(slab_unit(slab_at(unit)) == unit, class);
+        drop_slab(unit);
+    }
+}
+
+static void take_goes_by_address(void **state)
+{
+    (void)state;
+    for (uint32_t class = 0; class < CLASS_COUNT; class ++) {
+        static void *blocks[UNIT_SIZE];
+        const struct class_info *c = &hak_classes[class];
+        size_t unit = make_slab(class);
+        struct slab *s = slab_at(unit);
+        assert_at(slab_touched_units(s) == 0, class);
+        uint32_t half = slab_take(s, blocks, c->capacity / 2);
+        assert_at(half == c->capacity / 2 && !slab_is_full(s), class);
+        uint32_t rest = slab_take(s, blocks + half, UINT32_MAX);
+        assert_at(half + rest == c->capacity && slab_is_full(s), class);
+        for (size_t i = 0; i < c->capacity; i++)
+            assert_at((char *)blocks[i] == slab_base(s) + i * c->size, i);
+        assert_at(s->used == c->capacity && s->carved == c->capacity, class);
+        assert_at(slab_touched_units(s) == c->units, class);
+        assert_at(slab_take(s, blocks, 1) == 0, class);
+        drop_slab(unit);
+    }
+}
+
+static void take_gives_the_newest_freed_first(void **state)
+{
+    (void)state;
+    size_t unit = make_slab(class_for(64));
+    struct slab *s = slab_at(unit);
+    void *a[8], *b[8];
+    assert_int_equal(slab_take(s, a, 8), 8);
+    slab_put(s, a[5]);
+    slab_put(s, a[1]);
+    slab_put(s, a[3]);
+    assert_int_equal(s->used, 5);
+    assert_int_equal(slab_take(s, b, 5), 5);
+    assert_ptr_equal(b[0], a[3]);
+    assert_ptr_equal(b[1], a[1]);
+    assert_ptr_equal(b[2], a[5]);
+    assert_ptr_equal(b[3], (char *)a[7] + 64); /* then untouched ones */
+    assert_ptr_equal(b[4], (char *)a[7] + 128);
+    assert_int_equal(s->used, 10);
+    drop_slab(unit);
+}
+
+static void put_writes_the_first_word_only(void **state)
+{
+    (void)state;
+    size_t unit = make_slab(class_for(64));
+    struct slab *s = slab_at(unit);
+    void *p[2];
+    assert_int_equal(slab_take(s, p, 2), 2);
+    memset(p[0], 'x', 128);
+    slab_put(s, p[0]);
+    const char *bytes = p[0];
+    for (size_t i = sizeof(void *); i < 128; i++)
+        assert_at(bytes[i] == 'x', i);
+    drop_slab(unit);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(class_for_is_the_smallest_that_fits),
+        cmocka_unit_test(waste_is_bounded),
+        cmocka_unit_test(rows_agree_with_the_table),
+        cmocka_unit_test(blocks_have_their_natural_alignment),
+        cmocka_unit_test(class_for_aligned_is_the_smallest_that_fits),
+        cmocka_unit_test(starts_agree_with_a_division),
+        cmocka_unit_test(every_unit_finds_its_slab),
+        cmocka_unit_test(take_goes_by_address),
+        cmocka_unit_test(take_gives_the_newest_freed_first),
+        cmocka_unit_test(put_writes_the_first_word_only),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,303 @@
+/* SuperSlabs: units, their accounts, and purging them. */
+#include "unit.h"
+
+#include "super/super.h"
+
+enum { MANY = 4 * GRANULE_UNITS };
+
+static int set_up(void **state)
+{
+    (void)state;
+    supers_purge(0);
+    return region_init() ? 0 : -1;
+}
+
+static size_t take(uint32_t n, bool *zeroed)
+{
+    ptrdiff_t got = units_take(n, zeroed);
+    assert_true(got >= 0);
+    return (size_t)got;
+}
+
+static void soil(size_t unit, uint32_t n)
+{
+    memset(unit_address(unit), 'x', n * UNIT_SIZE);
+}
+
+static void accounts_add_up(void **state)
+{
+    (void)state;
+    bool zeroed;
+    size_t in_use = units_in_use(), mapped = supers_mapped();
+    size_t unit = take(4, &zeroed);
+    assert_int_equal(units_in_use(), in_use + 4);
+    assert_true(supers_mapped() >= mapped);
+    soil(unit, 3);
+    size_t dirty = units_dirty();
+    units_give(unit, 4, 3);
+    assert_int_equal(units_in_use(), in_use);
+    assert_int_equal(units_dirty(), dirty + 3 + !zeroed);
+}
+
+static void untouched_units_stay_clean(void **state)
+{
+    (void)state;
+    bool zeroed = false;
+    supers_purge(0);
+    size_t unit = take(4, &zeroed);
+    assert_true(zeroed);
+    units_give(unit, 4, 0);
+    assert_int_equal(units_dirty(), 0);
+    assert_int_equal(take(4, &zeroed), unit);
+    assert_true(zeroed);
+    units_give(unit, 4, 0);
+}
+
+static void dirty_units_are_reused_first(void **state)
+{
+    (void)state;
+    bool zeroed;
+    size_t a = take(2, &zeroed), b = take(2, &zeroed);
+    assert_int_equal(a / GRANULE_UNITS, b / GRANULE_UNITS);
+    soil(b, 2);
+    units_give(a, 2, 0);
+    units_give(b, 2, 2);
+    size_t dirty = units_dirty();
+    assert_int_equal(take(2, &zeroed), b);
+    assert_false(zeroed);
+    assert_int_equal(units_dirty(), dirty - 2);
+    units_give(b, 2, 2);
+}
+
+static void singles_and_stretches_keep_apart(void **state)
+{
+    (void)state;
+    bool zeroed;
+    size_t single[MANY], stretch[MANY / 4];
+    for (size_t i = 0; i < ARRAY_LENGTH(single); i++)
+        single[i] = take(1, &zeroed);
+    for (size_t i = 0; i < ARRAY_LENGTH(stretch); i++) {
+        stretch[i] = take((uint32_t)(2 + i % 7), &zeroed);
+        for (size_t j = 0; j < ARRAY_LENGTH(single); j++)
+            assert_at(stretch[i] / GRANULE_UNITS != single[j] / GRANULE_UNITS, j);
+    }
+    for (size_t i = 0; i < ARRAY_LENGTH(single); i++)
+        units_give(single[i], 1, 0);
+    for (size_t i = 0; i < ARRAY_LENGTH(stretch); i++)
+        units_give(stretch[i], (uint32_t)(2 + i % 7), 0);
+}
+
+static void stretches_stay_within_a_super(void **state)
+{
+    (void)state;
+    bool zeroed;
+    for (uint32_t n = 1; n <= GRANULE_UNITS; n++) {
+        size_t unit = take(n, &zeroed);
+        assert_at(unit / GRANULE_UNITS == (unit + n - 1) / GRANULE_UNITS, n);
+        units_give(unit, n, 0);
+    }
+}
+
+static void extend_takes_the_neighbours(void **state)
+{
+    (void)state;
+    bool zeroed;
+    size_t unit = take(GRANULE_UNITS, &zeroed);
+    assert_int_equal(unit % GRANULE_UNITS, 0);
+    units_give(unit + 4, GRANULE_UNITS - 4, 0);
+    size_t in_use = units_in_use();
+    assert_true(units_extend(unit + 4, 4, &zeroed));
+    assert_int_equal(units_in_use(), in_use + 4);
+    assert_false(units_extend(unit + 4, 1, &zeroed)); /* taken by now */
+    assert_false(units_extend(unit + 7, 2, &zeroed)); /* one of them is */
+    assert_int_equal(units_in_use(), in_use + 4);
+    assert_true(units_extend(unit + 8, GRANULE_UNITS - 8, &zeroed));
+    assert_false(units_extend(unit + GRANULE_UNITS - 1, 2, &zeroed)); /* over the end */
+    assert_false(units_extend(unit + GRANULE_UNITS, 1, &zeroed));     /* the next SuperSlab */
+    units_give(unit, GRANULE_UNITS, 0);
+}
+
+/* Every other unit stays in use, so that no SuperSlab goes back whole. */
+static void soil_every_other(size_t *units, size_t n)
+{
+    bool zeroed;
+    for (size_t i = 0; i < n; i++)
+        units[i] = take(1, &zeroed);
+    for (size_t i = 0; i < n; i++)
+        soil(units[i], 1);
+    for (size_t i = 0; i < n; i += 2)
+        units_give(units[i], 1, 1);
+}
+
+static void give_the_others(const size_t *units, size_t n)
+{
+    for (size_t i = 1; i < n; i += 2)
+        units_give(units[i], 1, 1);
+}
+
+static void purge_keeps_what_it_should(void **state)
+{
+    (void)state;
+    size_t units[MANY];
+    supers_purge(0);
+    soil_every_other(units, MANY);
+    size_t dirty = units_dirty(), keep = MANY / 4;
+    assert_true(dirty >= MANY / 2);
+    assert_int_equal(supers_purge(dirty), 0);
+    assert_int_equal(units_dirty(), dirty);
+    size_t purged = supers_purge(keep);
+    assert_int_equal(units_dirty(), dirty - purged);
+    assert_true(units_dirty() <= keep);
+    assert_true(units_dirty() + GRANULE_UNITS > keep); /* it works SuperSlab by SuperSlab */
+    supers_purge(0);
+    assert_int_equal(units_dirty(), 0);
+    give_the_others(units, MANY);
+}
+
+static void purged_units_are_zero_and_others_are_not(void **state)
+{
+    (void)state;
+    size_t units[MANY];
+    soil_every_other(units, MANY);
+    supers_purge(0);
+    for (size_t i = 0; i < MANY; i++) {
+        const char *p = unit_address(units[i]);
+        if (i % 2 == 0)
+            assert_at(is_zero(p, UNIT_SIZE), i);
+        else
+            assert_at(p[0] == 'x' && p[UNIT_SIZE - 1] == 'x', i);
+    }
+    bool zeroed = false;
+    size_t again = take(1, &zeroed);
+    assert_true(zeroed);
+    units_give(again, 1, 0);
+    give_the_others(units, MANY);
+}
+
+static void free_supers_go_back_to_the_region(void **state)
+{
+    (void)state;
+    bool zeroed;
+    size_t unit[4];
+    supers_purge(0);
+    for (size_t i = 0; i < ARRAY_LENGTH(unit); i++) {
+        unit[i] = take(GRANULE_UNITS, &zeroed);
+        soil(unit[i], 1);
+    }
+    size_t mapped = supers_mapped();
+    for (size_t i = 0; i < ARRAY_LENGTH(unit); i++)
+        units_give(unit[i], GRANULE_UNITS, 1);
+    assert_int_equal(supers_mapped(), mapped);
+    supers_purge(0);
+    assert_true(supers_mapped() + ARRAY_LENGTH(unit) <= mapped);
+    ptrdiff_t granule = region_take(1, 1, &zeroed);
+    assert_true(granule >= 0);
+    region_give((size_t)granule, 1, zeroed);
+}
+
+/* ---- threads ---- */
+
+enum { WATCHED = 1 << 16, ROUNDS = 20000, HELD = 16 };
+
+static _Atomic uintptr_t owners[WATCHED];
+static _Atomic size_t clashes, purging;
+
+static void mark(size_t first, size_t n, uintptr_t from, uintptr_t to)
+{
+    for (size_t i = first; i < first + n && i < WATCHED; i++) {
+        if (!cas_relaxed(&owners[i], &from, to))
+            add_relaxed(&clashes, 1);
+    }
+}
+
+struct held {
+    size_t unit;
+    uint32_t n;
+};
+
+/* The first word carries the owner's number while it is taken: purging must not touch it. */
+static void give(struct held *h, uintptr_t number)
+{
+    if (h->n == 0)
+        return;
+    if (*(uintptr_t *)unit_address(h->unit) != number)
+        add_relaxed(&clashes, 1);
+    mark(h->unit, h->n, number, 0);
+    units_give(h->unit, h->n, 1);
+    h->n = 0;
+}
+
+static void take_held(struct held *h, uint32_t n, uintptr_t number)
+{
+    bool zeroed;
+    ptrdiff_t got = units_take(n, &zeroed);
+    if (got < 0)
+        return;
+    *h = (struct held){(size_t)got, n};
+    mark(h->unit, n, 0, number);
+    uintptr_t *word = unit_address(h->unit);
+    if (zeroed && *word != 0)
+        add_relaxed(&clashes, 1);
+    *word = number;
+}
+
+static void extend_held(struct held *h, uintptr_t number)
+{
+    bool zeroed;
+    if (h->n == 0 || !units_extend(h->unit + h->n, 1, &zeroed))
+        return;
+    mark(h->unit + h->n, 1, 0, number);
+    h->n++;
+}
+
+static void purge_now_and_then(uint32_t random)
+{
+    /* One purges at a time: that is the caller's affair. */
+    if (random % 64 == 0 && exchange_acquire(&purging, 1) == 0) {
+        supers_purge(8);
+        store_release(&purging, 0);
+    }
+}
+
+static void *take_and_give(void *number)
+{
+    uint32_t seed = (uint32_t)(uintptr_t)number;
+    struct held held[HELD] = {{0}};
+    for (int i = 0; i < ROUNDS; i++) {
+        struct held *h = &held[next_random(&seed) % HELD];
+        give(h, (uintptr_t)number);
+        uint32_t random = next_random(&seed);
+        take_held(h, random % 3 == 0 ? 1 : 1 + random % 9, (uintptr_t)number);
+        extend_held(h, (uintptr_t)number);
+        purge_now_and_then(random);
+    }
+    for (int i = 0; i < HELD; i++)
+        give(&held[i], (uintptr_t)number);
+    return NULL;
+}
+
+static void no_unit_has_two_owners(void **state)
+{
+    (void)state;
+    run_threads(take_and_give);
+    assert_int_equal(clashes, 0);
+    supers_purge(0);
+    assert_int_equal(units_dirty(), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(accounts_add_up),
+        cmocka_unit_test(untouched_units_stay_clean),
+        cmocka_unit_test(dirty_units_are_reused_first),
+        cmocka_unit_test(singles_and_stretches_keep_apart),
+        cmocka_unit_test(stretches_stay_within_a_super),
+        cmocka_unit_test(extend_takes_the_neighbours),
+        cmocka_unit_test(purge_keeps_what_it_should),
+        cmocka_unit_test(purged_units_are_zero_and_others_are_not),
+        cmocka_unit_test(free_supers_go_back_to_the_region),
+        cmocka_unit_test(no_unit_has_two_owners),
+    };
+    return cmocka_run_group_tests(tests, set_up, NULL);
+}

@@ -1,8 +1,8 @@
 /* hakmem: the interface beyond malloc's own.
  *
- * Everything here is thread-safe. Sizes and alignments are in bytes. Blocks of 16 bytes and more are
- * aligned to 16 bytes, smaller ones to 8. A block of the standard interface and one of this are the
- * same thing: either may free the other's.
+ * Everything here is thread-safe. Sizes and alignments are in bytes. Blocks of 16 bytes and more
+ * are aligned to 16 bytes, smaller ones to 8. A block of the standard interface and one of this are
+ * the same thing: either may free the other's.
  */
 #ifndef HAKMEM_H
 #define HAKMEM_H
@@ -56,7 +56,7 @@ size_t hak_purge(void);
 
 /* Numbers of the whole process. Bytes count blocks by the size of their class. */
 struct hak_stats {
-    size_t live_bytes;     /* blocks in the program's hands */
+    size_t live_bytes; /* blocks in the program's hands */
     size_t live_blocks;
     size_t magazine_bytes; /* blocks that threads keep for their next requests */
     size_t slab_bytes;     /* address space of slabs, used or not */

@@ -17,14 +17,26 @@ static struct {
     /* Oldest first. */
     struct cached cache[CACHE_SLOTS];
     size_t cached;
-    _Atomic size_t cached_bytes;
-    _Atomic size_t live_bytes;
-    _Atomic size_t live_count;
 } big;
+
+struct big_counts hak_big;
 
 static size_t granules_for(size_t size)
 {
     return (size + GRANULE_SIZE - 1) >> GRANULE_SHIFT;
+}
+
+/* ---- with the lock held: the numbers need no read-modify-write ---- */
+
+static void add(_Atomic size_t *number, size_t n)
+{
+    store_relaxed(number, load_relaxed(number) + n);
+}
+
+static void account(size_t bytes, size_t before, size_t blocks)
+{
+    add(&hak_big.live_bytes, bytes - before);
+    add(&hak_big.live_count, blocks);
 }
 
 static struct cached take_slot(size_t i)
@@ -33,44 +45,38 @@ static struct cached take_slot(size_t i)
     big.cached--;
     for (; i < big.cached; i++)
         big.cache[i] = big.cache[i + 1];
-    sub_relaxed(&big.cached_bytes, c.bytes);
+    add(&hak_big.cached_bytes, (size_t)0 - c.bytes);
     return c;
 }
 
 /* Newest block that fits with at most an eighth to spare. */
-static bool take_cached(size_t granules, struct cached *out)
+static bool take_fitting(size_t granules, struct cached *out)
 {
-    if (load_relaxed(&big.cached_bytes) == 0 || !lock_take_if_safe(&big.lock))
-        return false;
-    bool found = false;
-    for (size_t i = big.cached; i-- > 0 && !found;) {
+    for (size_t i = big.cached; i-- > 0;) {
         size_t have = big.cache[i].granules;
         if (have >= granules && have - granules <= granules / 8) {
             *out = take_slot(i);
-            found = true;
+            return true;
         }
     }
-    lock_release(&big.lock);
-    return found;
+    return false;
 }
 
-static void account(size_t bytes, size_t before)
+/* Returns what must go: the oldest if the cache is full, c itself if it takes none. */
+static struct cached put_slot(struct cached c)
 {
-    add_relaxed(&big.live_bytes, bytes - before);
+    size_t most = hak_options.whale_capacity;
+    struct cached oldest = {0, 0, 0};
+    if (most == 0)
+        return c;
+    if (big.cached >= most)
+        oldest = take_slot(0);
+    big.cache[big.cached++] = c;
+    add(&hak_big.cached_bytes, c.bytes);
+    return oldest;
 }
 
-static void *make_block(size_t granule, size_t granules, size_t size)
-{
-    struct slab *s = slab_at(granule * GRANULE_UNITS);
-    s->back = 0;
-    store_relaxed(&s->heap, NULL);
-    s->granules = granules;
-    s->size = round_up(size, hak_region.page_size);
-    account(s->size, 0);
-    add_relaxed(&big.live_count, 1);
-    unit_set_word(granule * GRANULE_UNITS, WORD_BIG);
-    return granule_address(granule);
-}
+/* ---- blocks ---- */
 
 static void drop(struct cached c)
 {
@@ -78,52 +84,68 @@ static void drop(struct cached c)
     region_give(c.granule, c.granules, purged);
 }
 
-void *big_alloc(size_t size, size_t alignment, bool *zeroed)
+static void *make_block(struct cached c, size_t usable)
 {
-    size_t granules = granules_for(size);
+    struct slab *s = slab_at(c.granule * GRANULE_UNITS);
+    s->back = 0;
+    store_relaxed(&s->heap, NULL);
+    s->granules = c.granules;
+    s->size = usable;
+    unit_set_word(c.granule * GRANULE_UNITS, WORD_BIG);
+    return granule_address(c.granule);
+}
+
+static void *alloc_cached(size_t granules, size_t usable)
+{
     struct cached c;
-    if (alignment <= GRANULE_SIZE && take_cached(granules, &c)) {
-        *zeroed = false;
-        return make_block(c.granule, c.granules, size);
-    }
-    if (alignment < GRANULE_SIZE)
-        alignment = GRANULE_SIZE;
+    if (load_relaxed(&hak_big.cached_bytes) == 0 || !lock_take_if_safe(&big.lock))
+        return NULL;
+    bool found = take_fitting(granules, &c);
+    if (found)
+        account(usable, 0, 1);
+    lock_release(&big.lock);
+    return found ? make_block(c, usable) : NULL;
+}
+
+static void *alloc_fresh(size_t granules, size_t alignment, size_t usable, bool *zeroed)
+{
     ptrdiff_t granule = region_take(granules, alignment, zeroed);
     if (granule < 0)
         return NULL;
-    return make_block((size_t)granule, granules, size);
+    if (lock_take_if_safe(&big.lock)) {
+        account(usable, 0, 1);
+        lock_release(&big.lock);
+    }
+    return make_block((struct cached){(size_t)granule, granules, usable}, usable);
 }
 
-/* False: the cache takes none. Otherwise `*oldest` is what had to make room, or has no granules. */
-static bool put_cached(struct cached c, struct cached *oldest)
+void *big_alloc(size_t size, size_t alignment, bool *zeroed)
 {
-    size_t most = hak_options.whale_capacity;
-    oldest->granules = 0;
-    if (most == 0 || !lock_take_if_safe(&big.lock))
-        return false;
-    if (big.cached >= most)
-        *oldest = take_slot(0);
-    big.cache[big.cached++] = c;
-    add_relaxed(&big.cached_bytes, c.bytes);
-    lock_release(&big.lock);
-    return true;
+    size_t granules = granules_for(size), usable = round_up(size, hak_region.page_size);
+    void *p = alignment <= GRANULE_SIZE ? alloc_cached(granules, usable) : NULL;
+    *zeroed = false;
+    if (p == NULL)
+        p = alloc_fresh(granules, alignment > GRANULE_SIZE ? alignment : GRANULE_SIZE, usable,
+                        zeroed);
+    return p;
 }
 
 bool big_free(size_t unit)
 {
-    uintptr_t expected = WORD_BIG;
-    /* acquire: of two threads that free it, one alone goes on. */
-    if (!cas_acquire(&hak_region.words[unit], &expected, (uintptr_t)WORD_FREED))
-        return false;
     struct slab *s = slab_at(unit);
-    account(0, s->size);
-    sub_relaxed(&big.live_count, 1);
-    struct cached c = {unit / GRANULE_UNITS, s->granules, s->size}, oldest;
-    if (!put_cached(c, &oldest))
-        drop(c);
-    else if (oldest.granules != 0)
-        drop(oldest);
-    return true;
+    if (!lock_take_if_safe(&big.lock))
+        return true; /* in a handler that interrupted this very lock: the block stays */
+    bool live = unit_word(unit) == WORD_BIG;
+    struct cached gone = {0, 0, 0};
+    if (live) {
+        unit_set_word(unit, WORD_FREED);
+        account(0, s->size, (size_t)0 - 1);
+        gone = put_slot((struct cached){unit / GRANULE_UNITS, s->granules, s->size});
+    }
+    lock_release(&big.lock);
+    if (gone.granules != 0)
+        drop(gone);
+    return live;
 }
 
 /* ---- resize ---- */
@@ -137,42 +159,48 @@ static void shrink(size_t granule, struct slab *s, size_t granules)
 }
 
 /* Moves page tables instead of bytes. */
-static void *move(size_t granule, struct slab *s, size_t size)
+static void *move(size_t granule, struct slab *s, size_t granules, size_t usable)
 {
     bool zeroed;
-    size_t granules = granules_for(size), old = s->granules;
+    size_t old = s->granules, kept = old < granules ? old : granules;
     ptrdiff_t to = region_take(granules, GRANULE_SIZE, &zeroed);
     if (to < 0)
         return NULL;
-    size_t kept = old < granules ? old : granules;
     if (!os_move(granule_address(granule), kept << GRANULE_SHIFT, granule_address((size_t)to),
                  kept << GRANULE_SHIFT)) {
-        region_give((size_t)to, granules, zeroed);
+        region_give((size_t)to, granules, false);
         return NULL;
     }
     unit_set_word(granule * GRANULE_UNITS, WORD_FREED);
-    account(0, s->size);
-    sub_relaxed(&big.live_count, 1);
     region_forget(granule, old);
-    return make_block((size_t)to, granules, size);
+    return make_block((struct cached){(size_t)to, granules, usable}, usable);
+}
+
+/* Where it is, if it can. */
+static void *resize_granules(size_t granule, struct slab *s, size_t granules, size_t usable)
+{
+    bool zeroed;
+    if (granules > s->granules) {
+        if (!region_extend(granule + s->granules, granules - s->granules, &zeroed))
+            return move(granule, s, granules, usable);
+        s->granules = granules;
+    } else if (granules < s->granules) {
+        shrink(granule, s, granules);
+    }
+    s->size = usable;
+    return granule_address(granule);
 }
 
 void *big_resize(size_t unit, size_t size)
 {
     struct slab *s = slab_at(unit);
-    size_t granule = unit / GRANULE_UNITS, granules = granules_for(size);
-    bool zeroed;
-    if (granules > s->granules) {
-        if (!region_extend(granule + s->granules, granules - s->granules, &zeroed))
-            return move(granule, s, size);
-        s->granules = granules;
-    } else if (granules < s->granules) {
-        shrink(granule, s, granules);
+    size_t before = s->size, usable = round_up(size, hak_region.page_size);
+    void *p = resize_granules(unit / GRANULE_UNITS, s, granules_for(size), usable);
+    if (p != NULL && lock_take_if_safe(&big.lock)) {
+        account(usable, before, 0);
+        lock_release(&big.lock);
     }
-    size_t usable = round_up(size, hak_region.page_size);
-    account(usable, s->size);
-    s->size = usable;
-    return unit_address(unit);
+    return p;
 }
 
 /* ---- purge ---- */
@@ -180,7 +208,7 @@ void *big_resize(size_t unit, size_t size)
 size_t big_purge(size_t keep)
 {
     size_t bytes = 0;
-    while (load_relaxed(&big.cached_bytes) > keep) {
+    while (load_relaxed(&hak_big.cached_bytes) > keep) {
         if (!lock_take_if_safe(&big.lock))
             break;
         struct cached c = {0, 0, 0};
@@ -193,21 +221,6 @@ size_t big_purge(size_t keep)
         bytes += c.bytes;
     }
     return bytes;
-}
-
-size_t big_live_bytes(void)
-{
-    return load_relaxed(&big.live_bytes);
-}
-
-size_t big_live_count(void)
-{
-    return load_relaxed(&big.live_count);
-}
-
-size_t big_cached_bytes(void)
-{
-    return load_relaxed(&big.cached_bytes);
 }
 
 struct lock *big_lock(void)

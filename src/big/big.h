@@ -21,9 +21,27 @@ void *big_resize(size_t unit, size_t size);
 /* Gives cached blocks back, oldest first, until at most `keep` bytes are cached. Returns bytes. */
 size_t big_purge(size_t keep);
 
-size_t big_live_bytes(void);
-size_t big_live_count(void);
-size_t big_cached_bytes(void);
+/* Written under the lock, read by anyone. */
+struct big_counts {
+    _Atomic size_t cached_bytes, live_bytes, live_count;
+};
+
+extern struct big_counts hak_big __attribute__((visibility("hidden")));
+
+HAK_INLINE size_t big_cached_bytes(void)
+{
+    return load_relaxed(&hak_big.cached_bytes);
+}
+
+HAK_INLINE size_t big_live_bytes(void)
+{
+    return load_relaxed(&hak_big.live_bytes);
+}
+
+HAK_INLINE size_t big_live_count(void)
+{
+    return load_relaxed(&hak_big.live_count);
+}
 
 struct lock *big_lock(void);
 

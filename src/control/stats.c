@@ -56,8 +56,7 @@ void numbers_read(struct numbers *n)
         n->magazine_blocks += c->magazine;
         n->magazine_bytes += c->magazine * hak_classes[class].size;
     }
-    n->run_blocks = run_live_count();
-    n->run_bytes = run_live_bytes();
+    runs_live(&n->run_bytes, &n->run_blocks);
     n->big_blocks = big_live_count();
     n->big_bytes = big_live_bytes();
     n->super_bytes = supers_mapped() << GRANULE_SHIFT;

@@ -51,6 +51,7 @@ void front_init(void)
     if (HAK_LIKELY(load_acquire(&start.done)) || !lock_take_if_safe(&start.lock))
         return;
     if (!load_relaxed(&start.done)) {
+        heap_init_tables();
         store_release(&start.done, true);
         start.has_key = pthread_key_create(&start.key, thread_exits) == 0;
         pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
@@ -58,16 +59,13 @@ void front_init(void)
     lock_release(&start.lock);
 }
 
-/* The calling thread's heap; NULL: it has none to use and works detached. */
-static struct heap *own_heap(uint32_t depth)
+/* NULL: the thread has no heap to use and works detached. */
+static HAK_NOINLINE struct heap *attach(uint32_t depth)
 {
-    if (HAK_UNLIKELY(depth > 1 || hak_thread.exited))
+    if (depth > 1 || hak_thread.exited)
         return NULL;
-    struct heap *h = hak_thread.heap;
-    if (HAK_LIKELY(h != &hak_empty_heap))
-        return h;
     front_init();
-    h = registry_attach();
+    struct heap *h = registry_attach();
     if (h == NULL)
         return NULL;
     hak_thread.heap = h;
@@ -76,17 +74,25 @@ static struct heap *own_heap(uint32_t depth)
     return h;
 }
 
+/* The calling thread's heap, on entering a slow path at this depth. */
+HAK_INLINE struct heap *own_heap(uint32_t depth)
+{
+    struct heap *h = hak_thread.heap;
+    return HAK_LIKELY(depth == 1 && h != &hak_empty_heap) ? h : attach(depth);
+}
+
 /* ---- allocation ---- */
 
-static void *alloc_class(uint32_t class)
+static void *alloc_class(uint32_t class, bool *zeroed)
 {
     struct heap *h = own_heap(thread_enter());
-    void *p = h != NULL ? heap_refill(h, class) : heap_alloc_detached(class);
+    *zeroed = false;
+    void *p = h != NULL ? heap_refill(h, class, zeroed) : heap_alloc_detached(class);
     thread_leave();
     return p;
 }
 
-static void *alloc_pages(size_t size, size_t alignment, bool *zeroed)
+HAK_INLINE void *alloc_pages(size_t size, size_t alignment, bool *zeroed)
 {
     struct heap *h = own_heap(thread_enter());
     void *p;
@@ -113,11 +119,11 @@ static HAK_COLD void *no_memory(void)
     return NULL;
 }
 
-static void *class_or_fail(uint32_t class)
+static void *class_or_fail(uint32_t class, bool *zeroed)
 {
-    void *p = alloc_class(class);
+    void *p = alloc_class(class, zeroed);
     if (HAK_UNLIKELY(p == NULL) && make_room())
-        p = alloc_class(class);
+        p = alloc_class(class, zeroed);
     return HAK_LIKELY(p != NULL) ? p : no_memory();
 }
 
@@ -132,28 +138,26 @@ static void *pages_or_fail(size_t size, size_t alignment, bool *zeroed)
 }
 
 /* From the magazine if it has one. */
-static void *alloc_from_class(uint32_t class)
+HAK_INLINE void *alloc_from_class(uint32_t class, bool *zeroed)
 {
     void *p = magazine_pop(magazine_of(hak_thread.heap, class));
-    return HAK_LIKELY(p != NULL) ? p : class_or_fail(class);
+    *zeroed = false;
+    return HAK_LIKELY(p != NULL) ? p : class_or_fail(class, zeroed);
 }
 
 void *front_alloc_slow(size_t size)
 {
-    if (HAK_LIKELY(size <= SLAB_MAX))
-        return alloc_from_class(class_for(size));
     bool zeroed;
+    if (HAK_LIKELY(size <= SLAB_MAX))
+        return alloc_from_class(class_for(size), &zeroed);
     return pages_or_fail(size, 1, &zeroed);
 }
 
 void *front_alloc_zeroed(size_t size)
 {
-    if (HAK_LIKELY(size <= SLAB_MAX)) {
-        void *p = front_alloc(size);
-        return HAK_LIKELY(p != NULL) ? memset(p, 0, size) : NULL;
-    }
     bool zeroed;
-    void *p = pages_or_fail(size, 1, &zeroed);
+    void *p = size <= SLAB_MAX ? alloc_from_class(class_for(size), &zeroed)
+                               : pages_or_fail(size, 1, &zeroed);
     return p == NULL || zeroed ? p : memset(p, 0, size);
 }
 
@@ -174,12 +178,12 @@ size_t front_usable_for(size_t alignment, size_t size)
 
 void *front_alloc_aligned(size_t alignment, size_t size)
 {
+    bool zeroed;
     uint32_t class = class_for_request(alignment, size);
     if (class < CLASS_COUNT)
-        return alloc_from_class(class);
+        return alloc_from_class(class, &zeroed);
     if (size == 0)
         size = 1;
-    bool zeroed;
     return pages_or_fail(size, alignment, &zeroed);
 }
 
@@ -211,39 +215,45 @@ static _Noreturn HAK_COLD void die_not_a_block(const void *p, const char *what, 
     os_fatal("%s(%p): invalid pointer: it was not allocated by hakmem", what, at);
 }
 
+HAK_INLINE bool is_block_start(const void *p, size_t unit, uintptr_t word)
+{
+    if (word <= WORD_TAG_MAX)
+        return (word == WORD_RUN || word == WORD_BIG) && p == unit_address(unit);
+    uint32_t class = class_of_word(word);
+    size_t offset = (uintptr_t)p & (UNIT_SIZE - 1);
+    if (hak_classes[class].units > 1)
+        offset += (size_t)slab_at(unit)->back << UNIT_SHIFT;
+    return class_block_starts_at(class, offset);
+}
+
 /* The word of the unit a block starts in; ends the program if none can start at p. */
-static uintptr_t word_of(const void *p, const char *what)
+HAK_INLINE uintptr_t word_of(const void *p, const char *what)
 {
     size_t unit = unit_of(p);
-    uintptr_t word = unit < hak_region.units ? unit_word(unit) : WORD_NONE;
-    bool starts = word > WORD_TAG_MAX || word == WORD_RUN || word == WORD_BIG;
-    if (starts && word <= WORD_TAG_MAX)
-        starts = p == unit_address(unit);
-    else if (starts)
-        starts = slab_block_starts_at(slab_of_unit(unit), p);
-    if (!starts)
+    uintptr_t word = HAK_LIKELY(unit < hak_region.units) ? unit_word(unit) : WORD_NONE;
+    if (HAK_UNLIKELY(!is_block_start(p, unit, word)))
         die_not_a_block(p, what, word);
     return word;
 }
 
 /* ---- free ---- */
 
-static void free_block(void *p, size_t unit, uintptr_t word)
+static void free_block(void *p, uintptr_t word)
 {
     struct heap *h = own_heap(thread_enter()), *owner = heap_of_word(word);
     if (h == NULL)
         heap_free_detached(owner, p);
     else if (h == owner)
-        heap_flush(h, slab_of_unit(unit)->class, p);
+        heap_flush(h, class_of_word(word), p);
     else
-        remote_free(h, owner, p);
+        remote_free(h, owner, class_of_word(word), p);
     thread_leave();
 }
 
-static void free_pages(void *p, size_t unit, uintptr_t word)
+static void free_pages(void *p, uintptr_t word)
 {
     struct heap *h = own_heap(thread_enter());
-    bool freed = word == WORD_RUN ? run_free(h, unit) : big_free(unit);
+    bool freed = word == WORD_RUN ? run_free(h, unit_of(p)) : big_free(unit_of(p));
     thread_leave();
     if (!freed)
         die_not_a_block(p, "free", WORD_FREED);
@@ -256,9 +266,9 @@ void front_free_slow(void *p)
     int saved = errno;
     uintptr_t word = word_of(p, "free");
     if (word > WORD_TAG_MAX)
-        free_block(p, unit_of(p), word);
+        free_block(p, word);
     else
-        free_pages(p, unit_of(p), word);
+        free_pages(p, word);
     purge_if_due();
     errno = saved;
 }
@@ -269,7 +279,7 @@ static size_t usable_of(const void *p, uintptr_t word)
 {
     size_t unit = unit_of(p);
     if (word > WORD_TAG_MAX)
-        return hak_classes[slab_of_unit(unit)->class].size;
+        return hak_classes[class_of_word(word)].size;
     return slab_at(unit)->size;
 }
 
@@ -286,9 +296,9 @@ static void *resize_in_place(void *p, uintptr_t word, size_t old, size_t size)
         return fits && (!HAK_CHECKED || front_usable_for(1, size) == old) ? p : NULL;
     }
     void *q = NULL;
-    thread_enter();
+    struct heap *h = own_heap(thread_enter());
     if (word == WORD_RUN && size > SLAB_MAX && size <= RUN_MAX)
-        q = run_resize(unit_of(p), size) ? p : NULL;
+        q = run_resize(h, unit_of(p), size) ? p : NULL;
     else if (word == WORD_BIG && size > RUN_MAX && size <= PTRDIFF_MAX)
         q = big_resize(unit_of(p), size);
     thread_leave();

@@ -16,12 +16,25 @@ enum {
     PREFAULT_FROM = 16,    /* slabs of a class from which on the next one will be filled, too */
 };
 
-const uint16_t hak_magazine_offset[CLASS_COUNT] = {
+const uint16_t hak_magazine_offset[CLASS_COUNT + 1] = {
 #define CLASS(index, from, size, units, slot_count)                                                \
     [index] = (uint16_t)offsetof(struct magazines, m##index),
 #include "slab/size_classes.def"
 #undef CLASS
+    [CLASS_COUNT] = (uint16_t)offsetof(struct magazines, end),
 };
+
+uint8_t hak_class_hint[UNIT_SIZE >> CLASS_HINT_SHIFT];
+
+void heap_init_tables(void)
+{
+    uint32_t class = 0;
+    for (uint32_t i = 0; i < sizeof hak_class_hint; i++) {
+        while (class + 1 < CLASS_COUNT && hak_magazine_offset[class + 1] <= i << CLASS_HINT_SHIFT)
+            class ++;
+        hak_class_hint[i] = (uint8_t)class;
+    }
+}
 
 /* Rows beyond SMALL_MAX would not fit the array; they are folded onto entry 0, which the first row
  * then overwrites on purpose. */
@@ -97,8 +110,8 @@ static struct slab *slab_unused_to_owned(struct heap *h, uint32_t class)
     struct class_slabs *c = &h->classes[class];
     if (zeroed) {
         purge_note_fresh((size_t)units * UNIT_SIZE);
-        if (c->slabs >= PREFAULT_FROM && hak_options.prefault) {
-            os_prefault(unit_address((size_t)unit), (size_t)units * UNIT_SIZE);
+        if (units == 1 && c->slabs >= PREFAULT_FROM && hak_options.prefault) {
+            os_prefault(unit_address((size_t)unit), UNIT_SIZE);
             count(h, COUNTER_prefault, 1);
         }
     }
@@ -195,11 +208,19 @@ static void grow_capacity(struct magazine *m, uint32_t class)
     magazine_reset(m, cap);
 }
 
-static void *fill(struct heap *h, struct magazine *m, uint32_t class)
+static bool next_is_zeroed(struct heap *h, uint32_t class)
+{
+    const struct slab *s = heap_find_slab(h, class);
+    return s != NULL && s->zeroed && s->free == NULL;
+}
+
+static void *fill(struct heap *h, struct magazine *m, uint32_t class, bool *zeroed)
 {
     grow_capacity(m, class);
     uint32_t cap = m->cap;
     uint32_t wanted = (cap + 1) / 2;
+    if (wanted == 1)
+        *zeroed = next_is_zeroed(h, class);
     void **top = &m->slots[cap - wanted];
     uint32_t taken = take_blocks(h, class, top, wanted);
     if (taken < wanted)
@@ -208,9 +229,10 @@ static void *fill(struct heap *h, struct magazine *m, uint32_t class)
     return magazine_pop(m);
 }
 
-void *heap_refill(struct heap *h, uint32_t class)
+void *heap_refill(struct heap *h, uint32_t class, bool *zeroed)
 {
     struct magazine *m = magazine_of(h, class);
+    *zeroed = false;
     heap_lock_own(h);
     count(h, COUNTER_refill, 1);
     void *p = NULL;
@@ -219,7 +241,7 @@ void *heap_refill(struct heap *h, uint32_t class)
         p = magazine_pop(m);
     }
     if (p == NULL)
-        p = fill(h, m, class);
+        p = fill(h, m, class, zeroed);
     heap_unlock_own(h);
     return p;
 }
@@ -333,6 +355,5 @@ void heap_free_detached(struct heap *owner, void *p)
         lock_release(&owner->lock);
     }
     /* Not to be waited for, or adopted meanwhile: whoever empties the inbox sends it on. */
-    struct block *b = p;
-    inbox_push(owner, b, b, hak_classes[slab_of_unit(unit_of(p))->class].size);
+    inbox_push(owner, p, hak_classes[slab_of_unit(unit_of(p))->class].size);
 }

@@ -55,6 +55,11 @@ struct class_slabs {
     size_t used;     /* blocks handed out of all of them */
 };
 
+/* Runs allocated less runs freed by the heap's thread: may wrap, the sum over all heaps does not. */
+struct live_runs {
+    _Atomic size_t bytes, count;
+};
+
 enum { RUN_CACHE_SLOTS = 16, OUTBOX_SLOTS = 8 };
 
 /* Freed runs this thread keeps. Its thread alone. */
@@ -66,11 +71,10 @@ struct run_cache {
 };
 
 /* Blocks on their way home, gathered by destination. Its thread alone. */
+struct parcel;
 struct outbox {
     struct heap *to;
-    struct block *first, *last;
-    uint32_t count;
-    uint32_t bytes;
+    struct parcel *parcel; /* being filled for it; NULL: none */
 };
 
 enum heap_state {
@@ -88,6 +92,7 @@ struct heap {
     bool fork_held;           /* locked by the thread that forks, which alone looks at these two */
     struct block *fork_inbox; /* what the inbox held when it was closed */
     struct run_cache runs;
+    struct live_runs live_runs;
     struct outbox outbox[OUTBOX_SLOTS];
     struct class_slabs classes[CLASS_COUNT];
     /* Bytes handed out of all slabs, under the lock, and the most of them since the magazines were
@@ -102,8 +107,13 @@ struct heap {
 
 _Static_assert(sizeof(struct heap) <= UNIT_SIZE, "a heap fits into one unit");
 
-/* Offset of each class's magazine in its heap. */
-extern const uint16_t hak_magazine_offset[CLASS_COUNT] __attribute__((visibility("hidden")));
+/* Offset of each class's magazine in its heap, and where they end. */
+extern const uint16_t hak_magazine_offset[CLASS_COUNT + 1] __attribute__((visibility("hidden")));
+/* Back from offsets to classes: the class at or before each stretch of 256 bytes. Filled in by
+ * heap_init_tables. */
+enum { CLASS_HINT_SHIFT = 8 };
+extern uint8_t hak_class_hint[UNIT_SIZE >> CLASS_HINT_SHIFT] __attribute__((visibility("hidden")));
+void heap_init_tables(void);
 /* The same for every multiple of 8 up to SMALL_MAX. */
 extern const uint16_t hak_small_offset[SMALL_MAX / 8 + 1] __attribute__((visibility("hidden")));
 extern const uint8_t hak_magazine_slots[CLASS_COUNT] __attribute__((visibility("hidden")));
@@ -165,6 +175,17 @@ HAK_INLINE struct heap *heap_of_word(uintptr_t word)
     return (struct heap *)(word & ~(uintptr_t)(UNIT_SIZE - 1));
 }
 
+/* The class a unit's word names. For whoever is not the owner: the owner changes the slab's line all
+ * the time, and this does not touch it. */
+HAK_INLINE uint32_t class_of_word(uintptr_t word)
+{
+    uint32_t offset = (uint32_t)(word & (UNIT_SIZE - 1));
+    uint32_t class = hak_class_hint[offset >> CLASS_HINT_SHIFT];
+    while (hak_magazine_offset[class + 1] <= offset)
+        class ++;
+    return class;
+}
+
 /* Relaxed, and no read-modify-write: one writer at a time, readers want a recent value. */
 HAK_INLINE void count(struct heap *h, enum counter c, uint64_t n)
 {
@@ -186,14 +207,15 @@ HAK_INLINE void heap_unlock_own(struct heap *h)
 
 /* ---- refill and flush: the calling thread's own heap, at depth 1 ---- */
 
-/* A block of the class, and more of them into its empty magazine. NULL: no memory. */
-void *heap_refill(struct heap *h, uint32_t class);
+/* A block of the class, and more of them into its empty magazine. NULL: no memory. `*zeroed`: the
+ * block reads as zeros (told for classes whose refill is a single block, which are the large ones). */
+void *heap_refill(struct heap *h, uint32_t class, bool *zeroed);
 
 /* Puts the block into its magazine, after moving blocks from there to their slabs if it is full. */
 void heap_flush(struct heap *h, uint32_t class, void *p);
 
 /* Sends a block of another heap's home, by way of the outbox. */
-void remote_free(struct heap *h, struct heap *owner, void *p);
+void remote_free(struct heap *h, struct heap *owner, uint32_t class, void *p);
 
 /* ---- anybody: threads without a heap of their own, handlers that interrupted a slow path ---- */
 
@@ -212,8 +234,8 @@ void slab_list(struct heap *h, struct slab *s);
 /* With the lock held: takes what is in the inbox. `own`: by the heap's thread itself, which may put
  * blocks into its magazines. */
 void inbox_drain(struct heap *h, bool own);
-/* Hangs a chain of blocks into the inbox. Lock-free. */
-void inbox_push(struct heap *to, struct block *first, struct block *last, size_t bytes);
+/* Hangs a single block into the inbox. Lock-free. */
+void inbox_push(struct heap *to, void *p, size_t bytes);
 void outbox_flush_all(struct heap *h);
 /* With the lock held: everything in the magazines returns to the slabs. */
 void heap_empty_magazines(struct heap *h);

@@ -1,10 +1,13 @@
-/* Remote frees. A block freed by another thread than its owner's goes into that thread's outbox,
- * with others for the same owner as one chain, and the chain into the owner's inbox by one
- * compare-and-swap. The owner empties its inbox when a magazine runs dry.
+/* Remote frees. A block freed by another thread than its owner's is noted in a parcel for that owner;
+ * a full parcel goes into the owner's inbox by one compare-and-swap. The block itself is not touched
+ * on the way, neither by the sender nor by the owner, who puts it from the parcel into a magazine: two
+ * cache lines travel for 30 blocks. The owner empties its inbox when a magazine runs dry.
+ *
+ * A parcel is an ordinary block of the sender's heap, and the owner frees it as such: remotely.
  *
  * Why nothing is lost and nothing is freed twice:
- *   - A chain is private to the sender until its CAS (release) makes it the inbox's head; whoever
- *     exchanges the head for NULL (acquire) owns all chains of it, links included.
+ *   - A node is private to the sender until its CAS (release) makes it the inbox's head; whoever
+ *     exchanges the head for NULL (acquire) owns all nodes below it, content included.
  *   - Heaps are never unmapped, so the CAS always hits an inbox. Nodes are never popped singly, so
  *     a stale head makes the CAS fail and nothing else: no ABA.
  *   - The owner may change while a block travels (adoption). Whoever drains looks at the slab's
@@ -24,11 +27,36 @@
 
 #include <sched.h>
 
-enum { BATCH_BLOCKS = 32, BATCH_BYTES = 32 << 10 };
+enum { PARCEL_BLOCKS = 30, PARCEL_BYTES_MAX = 32 << 10 };
+
+struct parcel {
+    struct block *next; /* as in any node of an inbox */
+    uint32_t count;
+    uint32_t bytes; /* of all the blocks */
+    void *blocks[PARCEL_BLOCKS];
+};
+
+_Static_assert(sizeof(struct parcel) == 256, "a parcel is a block of 256 bytes");
 
 #define INBOX_PATIENCE ((size_t)1 << 20)
 
-void inbox_push(struct heap *to, struct block *first, struct block *last, size_t bytes)
+/* A node of an inbox is a block, linked through its first word, or a parcel: then bit 0 is set. */
+static struct block *node_of_parcel(struct parcel *c)
+{
+    return (struct block *)((uintptr_t)c | 1);
+}
+
+static bool is_parcel(const struct block *node)
+{
+    return ((uintptr_t)node & 1) != 0;
+}
+
+static struct block *node_memory(struct block *node)
+{
+    return (struct block *)((uintptr_t)node & ~(uintptr_t)1);
+}
+
+static void inbox_push_node(struct heap *to, struct block *node, size_t bytes)
 {
     struct block *head = load_relaxed(&to->inbox);
     do {
@@ -36,11 +64,18 @@ void inbox_push(struct heap *to, struct block *first, struct block *last, size_t
             sched_yield(); /* a fork is under way, for as long as it takes */
             head = load_relaxed(&to->inbox);
         }
-        last->next = head;
-    } while (!atomic_compare_exchange_weak_explicit(&to->inbox, &head, first, memory_order_acq_rel,
+        node_memory(node)->next = head;
+    } while (!atomic_compare_exchange_weak_explicit(&to->inbox, &head, node, memory_order_acq_rel,
                                                     memory_order_relaxed));
     add_relaxed(&to->inbox_bytes, bytes);
 }
+
+void inbox_push(struct heap *to, void *p, size_t bytes)
+{
+    inbox_push_node(to, p, bytes);
+}
+
+/* ---- the sending side ---- */
 
 /* Empties another heap's inbox if nobody else is at it. */
 static void help(struct heap *h, struct heap *other)
@@ -60,16 +95,15 @@ static bool wants_help(struct heap *to)
 
 static void outbox_flush(struct heap *h, struct outbox *o)
 {
-    struct heap *to = o->to;
-    if (o->count == 0)
+    struct parcel *c = o->parcel;
+    if (c == NULL)
         return;
+    o->parcel = NULL;
     count(h, COUNTER_remote_batch, 1);
-    count(h, COUNTER_ss_remote, o->count);
-    inbox_push(to, o->first, o->last, o->bytes);
-    o->count = 0;
-    o->bytes = 0;
-    if (wants_help(to))
-        help(h, to);
+    count(h, COUNTER_ss_remote, c->count);
+    inbox_push_node(o->to, node_of_parcel(c), c->bytes);
+    if (wants_help(o->to))
+        help(h, o->to);
 }
 
 void outbox_flush_all(struct heap *h)
@@ -78,52 +112,103 @@ void outbox_flush_all(struct heap *h)
         outbox_flush(h, &h->outbox[i]);
 }
 
-void remote_free(struct heap *h, struct heap *owner, void *p)
+static struct parcel *parcel_new(struct heap *h)
 {
-    struct outbox *o = &h->outbox[((uintptr_t)owner >> UNIT_SHIFT) % OUTBOX_SLOTS];
+    uint32_t class = class_for(sizeof(struct parcel));
+    struct parcel *c = magazine_pop(magazine_of(h, class));
+    bool zeroed;
+    if (c == NULL)
+        c = heap_refill(h, class, &zeroed);
+    if (c != NULL)
+        c->count = c->bytes = 0;
+    return c;
+}
+
+/* The parcel for that owner; NULL: no memory for one. */
+static struct parcel *open_parcel(struct heap *h, struct outbox *o, struct heap *owner)
+{
     if (o->to != owner) {
         outbox_flush(h, o);
         o->to = owner;
     }
-    struct block *b = p;
-    if (o->count == 0)
-        o->last = b;
-    else
-        b->next = o->first;
-    o->first = b;
-    o->count++;
-    o->bytes += hak_classes[slab_of_unit(unit_of(p))->class].size;
-    if (o->count >= BATCH_BLOCKS || o->bytes >= BATCH_BYTES)
+    if (o->parcel == NULL)
+        o->parcel = parcel_new(h);
+    return o->parcel;
+}
+
+void remote_free(struct heap *h, struct heap *owner, uint32_t class, void *p)
+{
+    struct outbox *o = &h->outbox[((uintptr_t)owner >> UNIT_SHIFT) % OUTBOX_SLOTS];
+    uint32_t size = hak_classes[class].size;
+    struct parcel *c = open_parcel(h, o, owner);
+    if (HAK_UNLIKELY(c == NULL)) {
+        inbox_push(owner, p, size);
+        return;
+    }
+    c->blocks[c->count++] = p;
+    c->bytes += size;
+    if (c->count == PARCEL_BLOCKS || c->bytes >= PARCEL_BYTES_MAX)
         outbox_flush(h, o);
 }
 
 /* ---- the receiving side ---- */
 
-static void receive(struct heap *h, struct block *b, bool own, uint32_t *in_magazine)
+struct reception {
+    struct heap *heap;
+    bool own; /* by the heap's thread itself: its magazines may be used */
+    uint32_t blocks, in_magazine;
+};
+
+static void receive(struct reception *r, void *p)
 {
-    struct slab *s = slab_of_unit(unit_of(b));
-    struct heap *owner = load_relaxed(&s->heap);
-    if (HAK_UNLIKELY(owner != h)) {
-        count(h, COUNTER_remote_forwarded, 1);
-        inbox_push(owner, b, b, hak_classes[s->class].size);
-    } else if (own && magazine_push(magazine_of(h, s->class), b)) {
-        (*in_magazine)++;
+    size_t unit = unit_of(p);
+    uintptr_t word = unit_word(unit);
+    uint32_t class = class_of_word(word);
+    r->blocks++;
+    /* The word is stored under the lock of the heap it named before, which is this one if it is
+     * still named: then it stays so while the lock is held. */
+    if (HAK_UNLIKELY(heap_of_word(word) != r->heap)) {
+        count(r->heap, COUNTER_remote_forwarded, 1);
+        inbox_push(heap_of_word(word), p, hak_classes[class].size);
+    } else if (r->own && magazine_push(magazine_of(r->heap, class), p)) {
+        r->in_magazine++;
     } else {
-        heap_put(h, s, b);
+        heap_put(r->heap, slab_of_unit(unit), p);
     }
+}
+
+/* The sender's block comes back to the sender as any remote block does, but not by way of an outbox,
+ * which is the business of this heap's thread alone. */
+static void parcel_delete(struct reception *r, struct parcel *c)
+{
+    uintptr_t word = unit_word(unit_of(c));
+    if (heap_of_word(word) == r->heap)
+        receive(r, c);
+    else
+        inbox_push(heap_of_word(word), c, sizeof *c);
+}
+
+static void receive_parcel(struct reception *r, struct parcel *c)
+{
+    for (uint32_t i = 0; i < c->count; i++)
+        receive(r, c->blocks[i]);
+    parcel_delete(r, c);
 }
 
 void inbox_drain(struct heap *h, bool own)
 {
     if (load_relaxed(&h->inbox) == INBOX_CLOSED)
         return; /* by this thread, which is about to fork and holds the lock */
-    struct block *b = exchange_acq_rel(&h->inbox, NULL);
+    struct block *node = exchange_acq_rel(&h->inbox, NULL);
     store_relaxed(&h->inbox_bytes, (size_t)0);
-    uint32_t n = 0, in_magazine = 0;
-    for (struct block *next; b != NULL; b = next, n++) {
-        next = b->next;
-        receive(h, b, own, &in_magazine);
+    struct reception r = {h, own, 0, 0};
+    for (struct block *next; node != NULL; node = next) {
+        next = node_memory(node)->next;
+        if (is_parcel(node))
+            receive_parcel(&r, (struct parcel *)node_memory(node));
+        else
+            receive(&r, node);
     }
-    count(h, COUNTER_remote_drained, n);
-    count(h, COUNTER_remote_to_magazine, in_magazine);
+    count(h, COUNTER_remote_drained, r.blocks);
+    count(h, COUNTER_remote_to_magazine, r.in_magazine);
 }

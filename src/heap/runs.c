@@ -1,14 +1,13 @@
 #include "heap/runs.h"
 
+#include "heap/registry.h"
 #include "purge/purge.h"
 #include "super/super.h"
 
 enum { CACHE_UNITS = 8 /* 512 KiB per thread at most */ };
 
-static struct {
-    _Atomic size_t bytes;
-    _Atomic size_t count;
-} live;
+/* What lives, less what each heap's thread keeps in its own books (struct heap, live_runs). */
+static struct live_runs detached;
 
 static uint32_t units_for(size_t size)
 {
@@ -17,7 +16,7 @@ static uint32_t units_for(size_t size)
 
 /* ---- the thread's cache ---- */
 
-static void cache_remove(struct run_cache *c, uint32_t i)
+HAK_INLINE void cache_remove(struct run_cache *c, uint32_t i)
 {
     c->units -= c->length[i];
     c->count--;
@@ -27,7 +26,7 @@ static void cache_remove(struct run_cache *c, uint32_t i)
     }
 }
 
-static ptrdiff_t cache_take(struct heap *h, uint32_t units)
+HAK_INLINE ptrdiff_t cache_take(struct heap *h, uint32_t units)
 {
     struct run_cache *c = &h->runs;
     for (uint32_t i = c->count; i-- > 0;) {
@@ -42,14 +41,14 @@ static ptrdiff_t cache_take(struct heap *h, uint32_t units)
     return REGION_NONE;
 }
 
-static void cache_drop_oldest(struct run_cache *c)
+static HAK_NOINLINE void cache_drop_oldest(struct run_cache *c)
 {
     uint32_t unit = c->unit[0], units = c->length[0];
     cache_remove(c, 0);
     units_give(unit, units, units);
 }
 
-static void cache_put(struct heap *h, size_t unit, uint32_t units)
+HAK_INLINE void cache_put(struct heap *h, size_t unit, uint32_t units)
 {
     struct run_cache *c = &h->runs;
     while (c->count == RUN_CACHE_SLOTS || (c->count > 0 && c->units + units > CACHE_UNITS))
@@ -68,11 +67,16 @@ void runs_empty(struct heap *h)
 
 /* ---- runs ---- */
 
-static void set_size(struct slab *s, size_t size)
+/* A heap's books have one writer, so its additions are plain; the others share theirs. */
+HAK_INLINE void account(struct heap *h, size_t bytes, size_t blocks)
 {
-    size_t usable = round_up(size, hak_region.page_size);
-    add_relaxed(&live.bytes, usable - s->size);
-    s->size = usable;
+    if (h != NULL) {
+        store_relaxed(&h->live_runs.bytes, load_relaxed(&h->live_runs.bytes) + bytes);
+        store_relaxed(&h->live_runs.count, load_relaxed(&h->live_runs.count) + blocks);
+    } else {
+        add_relaxed(&detached.bytes, bytes);
+        add_relaxed(&detached.count, blocks);
+    }
 }
 
 void *run_alloc(struct heap *h, size_t size, bool *zeroed)
@@ -91,22 +95,19 @@ void *run_alloc(struct heap *h, size_t size, bool *zeroed)
     s->back = 0;
     s->units = (uint8_t)units;
     store_relaxed(&s->heap, NULL);
-    s->size = 0;
-    set_size(s, size);
-    add_relaxed(&live.count, 1);
+    s->size = round_up(size, hak_region.page_size);
+    account(h, s->size, 1);
     unit_set_word((size_t)unit, WORD_RUN);
     return unit_address((size_t)unit);
 }
 
 bool run_free(struct heap *h, size_t unit)
 {
-    uintptr_t expected = WORD_RUN;
-    /* acquire: of two threads that free it, one alone goes on. */
-    if (!cas_acquire(&hak_region.words[unit], &expected, (uintptr_t)WORD_FREED))
+    if (unit_word(unit) != WORD_RUN)
         return false;
+    unit_set_word(unit, WORD_FREED);
     struct slab *s = slab_at(unit);
-    sub_relaxed(&live.bytes, s->size);
-    sub_relaxed(&live.count, 1);
+    account(h, (size_t)0 - s->size, (size_t)0 - 1);
     if (h != NULL)
         cache_put(h, unit, s->units);
     else
@@ -114,7 +115,7 @@ bool run_free(struct heap *h, size_t unit)
     return true;
 }
 
-bool run_resize(size_t unit, size_t size)
+bool run_resize(struct heap *h, size_t unit, size_t size)
 {
     struct slab *s = slab_at(unit);
     uint32_t units = units_for(size);
@@ -124,16 +125,25 @@ bool run_resize(size_t unit, size_t size)
     if (units < s->units)
         units_give(unit + units, s->units - units, s->units - units);
     s->units = (uint8_t)units;
-    set_size(s, size);
+    size_t before = s->size;
+    s->size = round_up(size, hak_region.page_size);
+    account(h, s->size - before, 0);
     return true;
 }
 
-size_t run_live_bytes(void)
+static void add_live(struct heap *h, void *context)
 {
-    return load_relaxed(&live.bytes);
+    struct live_runs *sum = context;
+    add_relaxed(&sum->bytes, load_relaxed(&h->live_runs.bytes));
+    add_relaxed(&sum->count, load_relaxed(&h->live_runs.count));
 }
 
-size_t run_live_count(void)
+void runs_live(size_t *bytes, size_t *blocks)
 {
-    return load_relaxed(&live.count);
+    struct live_runs sum;
+    store_relaxed(&sum.bytes, load_relaxed(&detached.bytes));
+    store_relaxed(&sum.count, load_relaxed(&detached.count));
+    registry_each(add_live, &sum);
+    *bytes = load_relaxed(&sum.bytes);
+    *blocks = load_relaxed(&sum.count);
 }

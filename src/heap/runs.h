@@ -9,16 +9,16 @@
  * used. NULL: no memory. `*zeroed`: it reads as zeros. */
 void *run_alloc(struct heap *h, size_t size, bool *zeroed);
 
-/* The unit's word said WORD_RUN. False if another thread freed it first. */
+/* The unit's word said WORD_RUN. False if it is free already. */
 bool run_free(struct heap *h, size_t unit);
 
 /* Makes the run `size` bytes where it is; false if it cannot. */
-bool run_resize(size_t unit, size_t size);
+bool run_resize(struct heap *h, size_t unit, size_t size);
 
 /* Gives all the heap keeps back to the pool. */
 void runs_empty(struct heap *h);
 
-size_t run_live_bytes(void);
-size_t run_live_count(void);
+/* Live runs of the whole process. */
+void runs_live(size_t *bytes, size_t *blocks);
 
 #endif

@@ -1,9 +1,6 @@
 #include "purge/purge.h"
 
-#include "big/big.h"
-#include "control/options.h"
 #include "os/os.h"
-#include "super/super.h"
 
 enum { REGRET_WINDOW_MS = 1000, IN_USE_SHARE = 16, SLACK_SHARE = 8 };
 #define SLACK_MIN ((size_t)4 * UNIT_SIZE)
@@ -16,11 +13,6 @@ static struct {
     _Atomic uint64_t regret_ms; /* time of the last regret or halving */
     _Atomic size_t total;
 } purge;
-
-static size_t dirty_bytes(void)
-{
-    return units_dirty() * UNIT_SIZE + big_cached_bytes();
-}
 
 static size_t largest(size_t a, size_t b)
 {
@@ -88,7 +80,7 @@ static HAK_COLD void purge_excess(void)
     uint64_t now = os_now_ms();
     fade_regret(now);
     size_t allowed = allowance();
-    if (dirty_bytes() > allowed + slack(allowed)) {
+    if (purge_dirty_bytes() > allowed + slack(allowed)) {
         size_t bytes = purge_down_to(allowed);
         if (now - load_relaxed(&purge.last_ms) > REGRET_WINDOW_MS)
             store_relaxed(&purge.recent, (size_t)0);
@@ -98,11 +90,8 @@ static HAK_COLD void purge_excess(void)
     lock_release(&purge.lock);
 }
 
-void purge_if_due(void)
+void purge_look(size_t dirty)
 {
-    size_t dirty = dirty_bytes();
-    if (HAK_LIKELY(dirty <= hak_options.retain))
-        return;
     size_t allowed = allowance();
     if (dirty > allowed + slack(allowed))
         purge_excess();

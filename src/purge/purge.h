@@ -10,13 +10,28 @@
 #ifndef HAK_PURGE_H
 #define HAK_PURGE_H
 
-#include "base/base.h"
+#include "big/big.h"
+#include "control/options.h"
+#include "super/super.h"
 
 /* Fresh pages had to be taken from the kernel: if the like was purged a moment ago, keep more. */
 void purge_note_fresh(size_t bytes);
 
+/* Free memory that keeps its pages. */
+HAK_INLINE size_t purge_dirty_bytes(void)
+{
+    return units_dirty() * UNIT_SIZE + big_cached_bytes();
+}
+
+void purge_look(size_t dirty);
+
 /* Purges what exceeds the allowance. Called without any lock, after memory was freed. */
-void purge_if_due(void);
+HAK_INLINE void purge_if_due(void)
+{
+    size_t dirty = purge_dirty_bytes();
+    if (HAK_UNLIKELY(dirty > hak_options.retain))
+        purge_look(dirty);
+}
 
 /* Purges all that is free. Returns bytes given back. */
 size_t purge_everything(void);

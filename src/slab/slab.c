@@ -11,25 +11,9 @@ const struct class_info hak_classes[CLASS_COUNT] = {
 };
 
 #define CLASS(index, from, size, units, slots)                                                     \
-    _Static_assert((units) <= 8 && CAPACITY(size, units) >= 7 && (size) % 8 == 0, "class " #index);
+    _Static_assert((units) <= 8 && CAPACITY(size, units) >= 2 && (size) % 8 == 0, "class " #index);
 #include "slab/size_classes.def"
 #undef CLASS
-
-enum { FIRST_MID = 49, STEPS_PER_DOUBLING = 8 };
-
-uint32_t class_for(size_t size)
-{
-    if (size <= 8)
-        return 0;
-    if (size <= 512)
-        return (uint32_t)((size + 15) / 16);
-    if (size <= SMALL_MAX)
-        return 32 + (uint32_t)((size - 512 + 31) / 32);
-    /* Doubling k spans (1024 << k, 2048 << k] in eight steps. */
-    uint32_t doubling = 53 - (uint32_t)__builtin_clzll(size - 1);
-    uint32_t step = (uint32_t)((size - 1) >> (doubling + 7)) - STEPS_PER_DOUBLING;
-    return FIRST_MID + doubling * STEPS_PER_DOUBLING + step;
-}
 
 uint32_t class_for_aligned(size_t size, size_t alignment)
 {
@@ -60,14 +44,18 @@ void slab_init(size_t unit, uint32_t class, struct heap *owner, bool zeroed)
     s->zeroed = zeroed;
 }
 
-bool slab_block_starts_at(const struct slab *s, const void *p)
+bool class_block_starts_at(uint32_t class, size_t offset)
 {
-    size_t offset = (size_t)((const char *)p - slab_base(s));
-    const struct class_info *c = &hak_classes[s->class];
+    const struct class_info *c = &hak_classes[class];
     /* Exact for multiples of the size; for others it may be one too high, which the comparison
      * below rejects all the same. */
     uint64_t index = ((uint64_t)offset * c->reciprocal) >> 32;
     return index < c->capacity && index * c->size == offset;
+}
+
+bool slab_block_starts_at(const struct slab *s, const void *p)
+{
+    return class_block_starts_at(s->class, (size_t)((const char *)p - slab_base(s)));
 }
 
 uint32_t slab_take(struct slab *s, void **out, uint32_t n)

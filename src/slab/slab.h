@@ -51,8 +51,22 @@ struct slab {
 
 _Static_assert(sizeof(struct slab) == 64, "one line per unit");
 
-/* Class for a request of 1 to SLAB_MAX bytes. */
-uint32_t class_for(size_t size);
+enum { FIRST_MID = 49, STEPS_PER_DOUBLING = 8 };
+
+/* Class for a request of up to SLAB_MAX bytes. */
+HAK_INLINE uint32_t class_for(size_t size)
+{
+    if (size <= 8)
+        return 0;
+    if (size <= 512)
+        return (uint32_t)((size + 15) / 16);
+    if (size <= SMALL_MAX)
+        return 32 + (uint32_t)((size - 512 + 31) / 32);
+    /* Doubling k spans (1024 << k, 2048 << k] in eight steps. */
+    uint32_t doubling = 53 - (uint32_t)__builtin_clzll(size - 1);
+    uint32_t step = (uint32_t)((size - 1) >> (doubling + 7)) - STEPS_PER_DOUBLING;
+    return FIRST_MID + doubling * STEPS_PER_DOUBLING + step;
+}
 
 /* Class whose blocks of `size` are all aligned to `alignment`, CLASS_COUNT if there is none. */
 uint32_t class_for_aligned(size_t size, size_t alignment);
@@ -84,6 +98,9 @@ void slab_init(size_t unit, uint32_t class, struct heap *owner, bool zeroed);
 /* Whether a block of the slab's class starts at p. Safe to call without the lock for a slab that
  * holds a live block. */
 bool slab_block_starts_at(const struct slab *s, const void *p);
+
+/* The same for an offset from the start of any slab of the class. */
+bool class_block_starts_at(uint32_t class, size_t offset);
 
 /* Takes up to n blocks: freed ones, newest first, then untouched ones by address. They are put at
  * out[0..]; returns how many. */

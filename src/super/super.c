@@ -17,11 +17,7 @@ enum kind { SINGLES, STRETCHES, KINDS };
 static _Atomic uint64_t available[KINDS][MAP_WORDS];
 static _Atomic uint64_t purgeable[MAP_WORDS];
 
-static struct {
-    _Atomic size_t in_use; /* units taken */
-    _Atomic size_t dirty;  /* free units with dirty pages */
-    _Atomic size_t mapped; /* SuperSlabs */
-} count;
+struct super_counts hak_supers;
 
 static struct super *super_at(size_t granule)
 {
@@ -101,9 +97,9 @@ static bool taken_clean(size_t granule, uint32_t mask)
 {
     uint32_t n = (uint32_t)__builtin_popcount(mask);
     uint32_t dirty = load_relaxed(&super_at(granule)->dirty) & mask;
-    add_relaxed(&count.in_use, n);
+    add_relaxed(&hak_supers.in_use, n);
     if (dirty != 0)
-        sub_relaxed(&count.dirty, (size_t)__builtin_popcount(dirty));
+        sub_relaxed(&hak_supers.dirty, (size_t)__builtin_popcount(dirty));
     return dirty == 0;
 }
 
@@ -144,7 +140,7 @@ static void advise(size_t granule, enum kind kind)
 {
     if (!hak_options.huge_pages)
         return;
-    size_t bytes = load_relaxed(&count.mapped) << GRANULE_SHIFT;
+    size_t bytes = load_relaxed(&hak_supers.mapped) << GRANULE_SHIFT;
     os_advise_huge(granule_address(granule), GRANULE_SIZE,
                    kind == SINGLES && bytes >= hak_options.huge_min);
 }
@@ -155,13 +151,13 @@ static ptrdiff_t take_new(uint32_t n, bool *zeroed)
     ptrdiff_t granule = region_take(1, GRANULE_SIZE, zeroed);
     if (granule < 0)
         return REGION_NONE;
-    add_relaxed(&count.mapped, 1);
+    add_relaxed(&hak_supers.mapped, 1);
     struct super *s = super_at((size_t)granule);
     s->kind = (uint8_t)kind_for(n);
     advise((size_t)granule, kind_for(n));
     store_relaxed(&s->dirty, *zeroed ? 0 : (uint32_t)ALL_FREE);
     if (!*zeroed)
-        add_relaxed(&count.dirty, GRANULE_UNITS);
+        add_relaxed(&hak_supers.dirty, GRANULE_UNITS);
     uint32_t mine = run_mask(0, n);
     taken_clean((size_t)granule, mine);
     uint32_t rest = (uint32_t)ALL_FREE & ~mine;
@@ -197,26 +193,11 @@ void units_give(size_t first, uint32_t n, uint32_t touched)
     struct super *s = super_at(granule);
     or_relaxed(&s->dirty, wrote); /* before the release below, with which it becomes visible */
     uint32_t dirty = load_relaxed(&s->dirty) & mask;
-    sub_relaxed(&count.in_use, n);
-    add_relaxed(&count.dirty, (size_t)__builtin_popcount(dirty));
+    sub_relaxed(&hak_supers.in_use, n);
+    add_relaxed(&hak_supers.dirty, (size_t)__builtin_popcount(dirty));
     release(granule, mask);
     if (dirty != 0)
         map_set(purgeable, granule);
-}
-
-size_t units_in_use(void)
-{
-    return load_relaxed(&count.in_use);
-}
-
-size_t units_dirty(void)
-{
-    return load_relaxed(&count.dirty);
-}
-
-size_t supers_mapped(void)
-{
-    return load_relaxed(&count.mapped);
 }
 
 /* ---- purge ---- */
@@ -232,10 +213,10 @@ static size_t purge_claimed(size_t granule, uint32_t mask)
     bool purged = os_purge(unit_address(unit), (size_t)n * UNIT_SIZE);
     if (purged) {
         and_relaxed(&s->dirty, ~mask);
-        sub_relaxed(&count.dirty, dirty);
+        sub_relaxed(&hak_supers.dirty, dirty);
     }
     if (purged && mask == (uint32_t)ALL_FREE) {
-        sub_relaxed(&count.mapped, 1);
+        sub_relaxed(&hak_supers.mapped, 1);
         region_give(granule, 1, true);
     } else {
         release(granule, mask);

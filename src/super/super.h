@@ -26,10 +26,28 @@ bool units_extend(size_t first, uint32_t n, bool *zeroed);
 /* Gives units back, of which the first `touched` may have been written to. */
 void units_give(size_t first, uint32_t n, uint32_t touched);
 
-/* Units in use by slabs, runs and heaps, and free ones that hold dirty pages. */
-size_t units_in_use(void);
-size_t units_dirty(void);
-size_t supers_mapped(void);
+struct super_counts {
+    _Atomic size_t in_use; /* units of slabs, runs and heaps */
+    _Atomic size_t dirty;  /* free units that may hold pages */
+    _Atomic size_t mapped; /* SuperSlabs */
+};
+
+extern struct super_counts hak_supers __attribute__((visibility("hidden")));
+
+HAK_INLINE size_t units_in_use(void)
+{
+    return load_relaxed(&hak_supers.in_use);
+}
+
+HAK_INLINE size_t units_dirty(void)
+{
+    return load_relaxed(&hak_supers.dirty);
+}
+
+HAK_INLINE size_t supers_mapped(void)
+{
+    return load_relaxed(&hak_supers.mapped);
+}
 
 /* Purges free dirty units, neighbours of 256 KiB and more first, highest addresses first, until at
  * most `keep` are left. Returns the number of units purged. Not reentrant: the caller holds the

@@ -123,8 +123,7 @@ int main(void)
         run_round();
     }
     const size_t values_per_round = 6 * keys + 2;
-    CHECK(atomic_load(&destructor_calls) ==
-          (size_t)rounds * values_per_round * ITERATIONS);
+    CHECK(atomic_load(&destructor_calls) == (size_t)rounds * values_per_round * ITERATIONS);
     puts("thread end: ok");
     return 0;
 }

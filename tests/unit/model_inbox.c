@@ -12,14 +12,14 @@
 enum { SENDERS = 2, BATCHES = 2, NODES = SENDERS * BATCHES, OWNER = SENDERS, ACTORS = SENDERS + 1 };
 
 enum step {
-    LOAD_HEAD,   /* sender: reads the inbox's head */
-    CAS_HEAD,    /* sender: hangs its batch in front if the head is still that; else reads again */
-    READ_STATE,  /* sender: is the heap an orphan? */
+    LOAD_HEAD,  /* sender: reads the inbox's head */
+    CAS_HEAD,   /* sender: hangs its batch in front if the head is still that; else reads again */
+    READ_STATE, /* sender: is the heap an orphan? */
     LOCK_TO_HELP,
-    LOCK_OWN,    /* owner: waits for its heap's lock */
-    ABANDON_1,   /* owner: stores ORPHAN */
-    ABANDON_2,   /* owner: drains */
-    DRAIN,       /* sender: drains in the owner's place */
+    LOCK_OWN,  /* owner: waits for its heap's lock */
+    ABANDON_1, /* owner: stores ORPHAN */
+    ABANDON_2, /* owner: drains */
+    DRAIN,     /* sender: drains in the owner's place */
     UNLOCK,
     DONE
 };

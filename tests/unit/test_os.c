@@ -85,8 +85,8 @@ static void format_knows_its_four_conversions(void **state)
 {
     (void)state;
     char out[64];
-    size_t length = os_format(out, sizeof out, "%s=%u at %p, %%", "size", (size_t)4096,
-                              (uintptr_t)0xbeef);
+    size_t length =
+        os_format(out, sizeof out, "%s=%u at %p, %%", "size", (size_t)4096, (uintptr_t)0xbeef);
     assert_string_equal(out, "size=4096 at 0xbeef, %");
     assert_int_equal(length, strlen(out));
     os_format(out, sizeof out, "%u", SIZE_MAX);

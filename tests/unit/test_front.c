@@ -1,0 +1,291 @@
+/* What every malloc and free runs, without the interface's names around it. */
+#include "unit.h"
+
+#include <errno.h>
+
+#include "front/front.h"
+#include "heap/registry.h"
+#include "heap/runs.h"
+
+#define KIB ((size_t)1024)
+
+/* Sizes densely while they are small, then about 16 steps per doubling. */
+static size_t next_size(size_t size)
+{
+    return size < 2 * KIB ? size + 1 : size + size / 16 + 1;
+}
+
+static void fill(void *p, size_t size, unsigned char seed)
+{
+    memset(p, seed, size);
+}
+
+static bool is_filled(const void *p, size_t size, unsigned char seed)
+{
+    const unsigned char *bytes = p;
+    return size == 0 || (bytes[0] == seed && memcmp(bytes, bytes + 1, size - 1) == 0);
+}
+
+static void blocks_fit_and_are_aligned(void **state)
+{
+    (void)state;
+    for (size_t size = 0; size <= 5 * MIB; size = next_size(size)) {
+        void *p = front_alloc(size);
+        assert_at(p != NULL, size);
+        size_t usable = front_usable(p, "test");
+        assert_at(usable >= size && usable == front_usable_for(1, size), size);
+        assert_at((uintptr_t)p % (usable < BLOCK_ALIGN ? 8 : BLOCK_ALIGN) == 0, size);
+        fill(p, usable, 'x');
+        front_free(p);
+    }
+}
+
+static void live_blocks_do_not_overlap(void **state)
+{
+    (void)state;
+    enum { LIVE = 1000 };
+    static unsigned char *blocks[LIVE];
+    static size_t sizes[LIVE];
+    uint32_t seed = 7;
+    for (size_t round = 0; round < 10 * LIVE; round++) {
+        size_t i = next_random(&seed) % LIVE;
+        if (blocks[i] != NULL) {
+            assert_at(is_filled(blocks[i], sizes[i], (unsigned char)i), round);
+            front_free(blocks[i]);
+        }
+        uint32_t shift = next_random(&seed) % 17;
+        sizes[i] = next_random(&seed) % ((uint32_t)1 << shift);
+        blocks[i] = front_alloc(sizes[i]);
+        assert_at(blocks[i] != NULL, round);
+        fill(blocks[i], sizes[i], (unsigned char)i);
+    }
+    for (size_t i = 0; i < LIVE; i++) {
+        assert_at(blocks[i] == NULL || is_filled(blocks[i], sizes[i], (unsigned char)i), i);
+        front_free(blocks[i]);
+    }
+}
+
+static void zeroed_blocks_are_zero(void **state)
+{
+    (void)state;
+    for (size_t size = 1; size <= 5 * MIB; size = next_size(size)) {
+        void *dirty = front_alloc(size);
+        assert_at(dirty != NULL, size);
+        fill(dirty, size, 'x');
+        front_free(dirty);
+        void *p = front_alloc_zeroed(size);
+        assert_at(p != NULL && is_zero(p, size), size);
+        fill(p, size, 'x');
+        front_free(p);
+    }
+}
+
+static void alignments_are_kept(void **state)
+{
+    (void)state;
+    for (size_t alignment = 1; alignment <= 64 * MIB; alignment *= 2) {
+        for (size_t size = 0; size <= 3 * MIB; size = size * 3 + 1) {
+            void *p = front_alloc_aligned(alignment, size);
+            assert_at(p != NULL && (uintptr_t)p % alignment == 0, alignment);
+            assert_at(front_usable(p, "test") == front_usable_for(alignment, size), size);
+            fill(p, size, 'x');
+            front_free(p);
+        }
+    }
+}
+
+static void realloc_keeps_the_content(void **state)
+{
+    (void)state;
+    for (size_t from = 1; from <= 4 * MIB; from = from * 2 + from / 3) {
+        for (size_t to = 1; to <= 4 * MIB; to = to * 3 + 5) {
+            void *p = front_alloc(from);
+            assert_at(p != NULL, from);
+            fill(p, from, 'r');
+            p = front_realloc(p, to);
+            assert_at(p != NULL && front_usable(p, "test") >= to, to);
+            assert_at(is_filled(p, from < to ? from : to, 'r'), to);
+            fill(p, to, 's');
+            front_free(p);
+        }
+    }
+}
+
+static void a_small_change_stays_in_place(void **state)
+{
+    (void)state;
+    char *p = front_alloc(1100); /* a block of 1152 */
+    assert_non_null(p);
+    assert_ptr_equal(front_realloc(p, 1152), p);
+    assert_ptr_equal(front_realloc(p, 1025), p);
+    front_free(p);
+}
+
+static void too_much_fails_with_enomem(void **state)
+{
+    (void)state;
+    static const size_t sizes[] = {(size_t)PTRDIFF_MAX, (size_t)PTRDIFF_MAX + 1, SIZE_MAX - 4096,
+                                   SIZE_MAX};
+    for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++) {
+        errno = 0;
+        assert_null(front_alloc(sizes[i]));
+        assert_int_equal(errno, ENOMEM);
+        errno = 0;
+        assert_null(front_alloc_zeroed(sizes[i]));
+        assert_int_equal(errno, ENOMEM);
+        errno = 0;
+        assert_null(front_alloc_aligned(4096, sizes[i]));
+        assert_int_equal(errno, ENOMEM);
+    }
+    errno = 0;
+    assert_null(front_alloc_aligned((size_t)1 << 62, 16));
+    assert_int_equal(errno, ENOMEM);
+}
+
+static void a_failing_realloc_leaves_the_block(void **state)
+{
+    (void)state;
+    static const size_t sizes[] = {100, 100 * KIB, 3 * MIB};
+    for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++) {
+        void *p = front_alloc(sizes[i]);
+        assert_non_null(p);
+        fill(p, sizes[i], 'k');
+        assert_null(front_realloc(p, (size_t)PTRDIFF_MAX));
+        assert_true(is_filled(p, sizes[i], 'k'));
+        front_free(p);
+    }
+}
+
+static void free_keeps_errno(void **state)
+{
+    (void)state;
+    static const size_t sizes[] = {16, 30 * KIB, 500 * KIB, 80 * MIB};
+    for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++) {
+        void *p = front_alloc(sizes[i]);
+        assert_non_null(p);
+        errno = 4711;
+        front_free(p);
+        assert_int_equal(errno, 4711);
+    }
+    front_free(NULL);
+    assert_int_equal(errno, 4711);
+}
+
+static void trim_leaves_nothing_dirty(void **state)
+{
+    (void)state;
+    static const size_t sizes[] = {16, 3000, 30 * KIB, 500 * KIB, 8 * MIB};
+    void *p[ARRAY_LENGTH(sizes)];
+    for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++) {
+        p[i] = front_alloc(sizes[i]);
+        assert_non_null(p[i]);
+        fill(p[i], sizes[i], 'x');
+    }
+    for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++)
+        front_free(p[i]);
+    assert_true(front_trim() >= 8 * MIB);
+    struct heap *h = hak_thread.heap;
+    assert_int_equal(h->runs.count, 0);
+    for (uint32_t class = 0; class < CLASS_COUNT; class ++)
+        assert_at(magazine_kept(magazine_of(h, class)) == 0, class);
+    assert_int_equal(front_trim(), 0);
+}
+
+/* ---- where a thread must not use its heap ---- */
+
+static void a_handler_works_beside_the_heap(void **state)
+{
+    (void)state;
+    static const size_t sizes[] = {3000, 100 * KIB, 3 * MIB};
+    for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++) {
+        front_free(front_alloc(sizes[i]));
+        front_trim(); /* so that the magazine is empty */
+        thread_enter();
+        void *p = front_alloc(sizes[i]), *q = front_alloc(sizes[i]);
+        assert_non_null(p);
+        assert_non_null(q);
+        assert_ptr_not_equal(p, q);
+        fill(p, sizes[i], 'x');
+        if (sizes[i] <= SLAB_MAX)
+            assert_ptr_not_equal(heap_of_word(unit_word(unit_of(p))), hak_thread.heap);
+        front_free(p);
+        thread_leave();
+        front_free(q); /* by the thread itself, later */
+    }
+}
+
+static void *work_after_the_exit_hook(void *wrong)
+{
+    static const size_t sizes[] = {16, 3000, 100 * KIB, 3 * MIB};
+    struct heap *h = hak_thread.heap;
+    void *own = front_alloc(16);
+    h = hak_thread.heap;
+    hak_thread.heap = &hak_empty_heap; /* as the hook leaves it */
+    hak_thread.exited = true;
+    for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++) {
+        void *p = front_alloc(sizes[i]);
+        if (p == NULL || hak_thread.heap != &hak_empty_heap)
+            add_relaxed((_Atomic size_t *)wrong, 1);
+        fill(p, sizes[i], 'x');
+        p = front_realloc(p, 2 * sizes[i]);
+        if (!is_filled(p, sizes[i], 'x'))
+            add_relaxed((_Atomic size_t *)wrong, 1);
+        front_free(p);
+    }
+    front_free(own);
+    hak_thread.exited = false;
+    hak_thread.heap = h;
+    return NULL;
+}
+
+static void a_thread_works_on_after_its_exit_hook(void **state)
+{
+    (void)state;
+    _Atomic size_t wrong = 0;
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, work_after_the_exit_hook, &wrong), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(wrong, 0);
+}
+
+static struct heap *heap_of_thread;
+
+static void *allocate_once(void *unused)
+{
+    front_free(front_alloc(16));
+    heap_of_thread = hak_thread.heap;
+    return unused;
+}
+
+static void an_ended_thread_leaves_an_orphan(void **state)
+{
+    (void)state;
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, allocate_once, NULL), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    struct heap *first = heap_of_thread;
+    assert_int_equal(load_relaxed(&first->state), HEAP_ORPHAN);
+    assert_int_equal(pthread_create(&thread, NULL, allocate_once, NULL), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_ptr_equal(heap_of_thread, first); /* the next thread got it */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(blocks_fit_and_are_aligned),
+        cmocka_unit_test(live_blocks_do_not_overlap),
+        cmocka_unit_test(zeroed_blocks_are_zero),
+        cmocka_unit_test(alignments_are_kept),
+        cmocka_unit_test(realloc_keeps_the_content),
+        cmocka_unit_test(a_small_change_stays_in_place),
+        cmocka_unit_test(too_much_fails_with_enomem),
+        cmocka_unit_test(a_failing_realloc_leaves_the_block),
+        cmocka_unit_test(free_keeps_errno),
+        cmocka_unit_test(trim_leaves_nothing_dirty),
+        cmocka_unit_test(a_handler_works_beside_the_heap),
+        cmocka_unit_test(a_thread_works_on_after_its_exit_hook),
+        cmocka_unit_test(an_ended_thread_leaves_an_orphan),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

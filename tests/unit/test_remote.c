@@ -1,0 +1,446 @@
+/* Blocks on their way home, heaps whose threads have ended, and forks. */
+#include "unit.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "control/stats.h"
+#include "front/front.h"
+#include "heap/registry.h"
+
+enum { BATCH = 100 /* several times what is sent in one */, SIZE = 40 };
+
+/* Three heaps, used by this one thread in turns. The thread's own is a fourth. */
+static struct heap *owner, *sender, *third;
+static uint32_t class;
+
+static int set_up(void **state)
+{
+    (void)state;
+    front_free(front_alloc(SIZE)); /* sets up this thread and the fork handlers */
+    class = class_for(SIZE);
+    owner = registry_attach();
+    sender = registry_attach();
+    third = registry_attach();
+    return owner != NULL && sender != NULL && third != NULL ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    registry_abandon(third);
+    registry_abandon(sender);
+    registry_abandon(owner);
+    return 0;
+}
+
+static void *alloc_from(struct heap *h)
+{
+    void *p = magazine_pop(magazine_of(h, class));
+    if (p == NULL)
+        p = heap_refill(h, class);
+    assert_non_null(p);
+    return p;
+}
+
+static void take_blocks(struct heap *h, void **out, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        out[i] = alloc_from(h);
+}
+
+static uint64_t counted(struct heap *h, enum counter c)
+{
+    return load_relaxed(&h->counters[c]);
+}
+
+static void send(struct heap *to, void *p)
+{
+    remote_free(sender, to, class, p);
+}
+
+static void send_all(struct heap *to, void **blocks, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        send(to, blocks[i]);
+    outbox_flush_all(sender);
+}
+
+static bool inbox_is_empty(struct heap *h)
+{
+    return load_relaxed(&h->inbox) == NULL;
+}
+
+/* Returns how many blocks of the class came in. */
+static size_t drain(struct heap *h)
+{
+    heap_lock_own(h);
+    heap_empty_magazines(h);
+    size_t used = h->classes[class].used;
+    inbox_drain(h, false);
+    used -= h->classes[class].used;
+    heap_unlock_own(h);
+    return used;
+}
+
+static void batches_are_gathered_and_sent(void **state)
+{
+    (void)state;
+    void *blocks[BATCH];
+    take_blocks(owner, blocks, BATCH);
+    send(owner, blocks[0]);
+    assert_true(inbox_is_empty(owner)); /* nothing is sent one by one */
+    uint64_t batches = counted(sender, COUNTER_remote_batch);
+    uint64_t sent = counted(sender, COUNTER_ss_remote);
+    for (size_t i = 1; i < BATCH; i++)
+        send(owner, blocks[i]);
+    assert_false(inbox_is_empty(owner)); /* nor are they gathered for ever */
+    outbox_flush_all(sender);
+    assert_int_equal(counted(sender, COUNTER_ss_remote), sent + BATCH);
+    assert_true(counted(sender, COUNTER_remote_batch) - batches <= BATCH / 20);
+    assert_true(load_relaxed(&owner->inbox_bytes) >= BATCH * hak_classes[class].size);
+    assert_int_equal(drain(owner), BATCH);
+    assert_true(inbox_is_empty(owner));
+    assert_int_equal(load_relaxed(&owner->inbox_bytes), 0);
+    assert_int_equal(owner->classes[class].used, 0);
+    assert_int_equal(owner->classes[class].slabs, 0);
+}
+
+/* The largest: a batch may be few blocks. */
+static void batches_are_bounded_in_bytes(void **state)
+{
+    (void)state;
+    uint32_t small = class;
+    class = class_for(SLAB_MAX);
+    void *block = alloc_from(owner);
+    send(owner, block);
+    assert_false(inbox_is_empty(owner));
+    assert_int_equal(drain(owner), 1);
+    assert_int_equal(owner->classes[class].used, 0);
+    class = small;
+}
+
+static void the_owner_gets_its_blocks_back_into_use(void **state)
+{
+    (void)state;
+    void *blocks[BATCH], *got[4 * BATCH];
+    take_blocks(owner, blocks, BATCH);
+    send_all(owner, blocks, BATCH);
+    uint64_t drained = counted(owner, COUNTER_remote_drained);
+    /* Whatever its magazine still holds, the inbox is looked at when it is dry. */
+    take_blocks(owner, got, ARRAY_LENGTH(got));
+    size_t back = 0;
+    for (size_t i = 0; i < ARRAY_LENGTH(got); i++) {
+        for (size_t j = 0; j < BATCH; j++)
+            back += got[i] == blocks[j];
+    }
+    assert_int_equal(counted(owner, COUNTER_remote_drained), drained + BATCH);
+    assert_int_equal(back, BATCH);
+    for (size_t i = 0; i < ARRAY_LENGTH(got); i++)
+        heap_flush(owner, class, got[i]);
+    drain(owner);
+    assert_int_equal(owner->classes[class].used, 0);
+}
+
+static void each_owner_gets_its_own(void **state)
+{
+    (void)state;
+    void *a[3], *b[3];
+    take_blocks(owner, a, 3);
+    take_blocks(third, b, 3);
+    for (int i = 0; i < 3; i++) {
+        send(owner, a[i]);
+        send(third, b[i]);
+    }
+    outbox_flush_all(sender);
+    assert_int_equal(drain(owner), 3);
+    assert_int_equal(drain(third), 3);
+    assert_int_equal(owner->classes[class].used + third->classes[class].used, 0);
+}
+
+static void an_owner_that_does_not_look_is_helped(void **state)
+{
+    (void)state;
+    uint32_t large = class_for(32 << 10);
+    uint64_t helped = counted(sender, COUNTER_remote_help);
+    size_t most = 0;
+    for (int i = 0; i < 200; i++) {
+        void *p = magazine_pop(magazine_of(owner, large));
+        if (p == NULL) {
+            /* Without the look into the inbox that a refill takes. */
+            heap_lock_own(owner);
+            struct slab *s = heap_find_slab(owner, large);
+            assert_non_null(s);
+            assert_int_equal(slab_take(s, &p, 1), 1);
+            owner->classes[large].used++;
+            owner->used_bytes += hak_classes[large].size;
+            if (slab_is_full(s))
+                slab_unlist(owner, s);
+            heap_unlock_own(owner);
+        }
+        remote_free(sender, owner, large, p);
+        size_t waiting = load_relaxed(&owner->inbox_bytes);
+        most = most < waiting ? waiting : most;
+    }
+    assert_true(counted(sender, COUNTER_remote_help) > helped);
+    assert_true(most <= 2 * MIB);
+    outbox_flush_all(sender);
+    drain(owner);
+    assert_int_equal(owner->classes[large].used, 0);
+}
+
+/* ---- ended threads ---- */
+
+static void orphans_lose_slabs_to_the_living(void **state)
+{
+    (void)state;
+    void *blocks[BATCH];
+    take_blocks(owner, blocks, BATCH);
+    registry_abandon(owner);
+    assert_int_equal(load_relaxed(&owner->state), HEAP_ORPHAN);
+    assert_int_equal(owner->classes[class].used, BATCH); /* its magazines are empty */
+    uint64_t adopted = counted(third, COUNTER_pool_stage1);
+    void *p = alloc_from(third);
+    assert_int_equal(counted(third, COUNTER_pool_stage1), adopted + 1);
+    assert_ptr_equal(heap_of_word(unit_word(unit_of(blocks[0]))), third);
+    assert_ptr_equal(load_relaxed(&slab_of_unit(unit_of(blocks[0]))->heap), third);
+    assert_int_equal(unit_of(p), unit_of(blocks[0]));
+    assert_int_equal(owner->classes[class].slabs, 0);
+    assert_int_equal(owner->classes[class].used, 0);
+    for (size_t i = 0; i < BATCH; i++) {
+        assert_ptr_not_equal(p, blocks[i]);
+        heap_flush(third, class, blocks[i]);
+    }
+    heap_flush(third, class, p);
+    drain(third);
+    assert_int_equal(third->classes[class].used, 0);
+    assert_ptr_equal(registry_attach(), owner); /* and the heap serves the next thread */
+}
+
+static void abandoning_empties_everything(void **state)
+{
+    (void)state;
+    void *mine[BATCH], *others[3];
+    take_blocks(owner, mine, BATCH);
+    take_blocks(third, others, 3);
+    for (int i = 0; i < 3; i++)
+        remote_free(owner, third, class, others[i]); /* in owner's outbox */
+    send_all(owner, mine, BATCH);                    /* in owner's inbox */
+    registry_abandon(owner);
+    assert_true(inbox_is_empty(owner));
+    assert_int_equal(owner->classes[class].used, 0);
+    assert_int_equal(drain(third), 3);
+    assert_int_equal(third->classes[class].used, 0);
+    assert_ptr_equal(registry_attach(), owner);
+}
+
+static void a_batch_for_an_orphan_is_drained_by_its_sender(void **state)
+{
+    (void)state;
+    void *blocks[3];
+    take_blocks(owner, blocks, 3);
+    for (int i = 0; i < 3; i++)
+        send(owner, blocks[i]);
+    registry_abandon(owner);
+    outbox_flush_all(sender);
+    assert_true(inbox_is_empty(owner));
+    assert_int_equal(owner->classes[class].used, 0);
+    assert_ptr_equal(registry_attach(), owner);
+}
+
+static void blocks_follow_their_slab(void **state)
+{
+    (void)state;
+    void *blocks[3];
+    take_blocks(owner, blocks, 3);
+    for (int i = 0; i < 3; i++)
+        send(owner, blocks[i]);
+    registry_abandon(owner);
+    void *p = alloc_from(third); /* adopts the slab of the three on their way */
+    assert_int_equal(unit_of(p), unit_of(blocks[0]));
+    outbox_flush_all(sender);
+    heap_flush(third, class, p);
+    assert_int_equal(drain(third), 3);
+    assert_int_equal(third->classes[class].used, 0);
+    assert_ptr_equal(registry_attach(), owner);
+}
+
+static void *end_with_half_used_slabs(void *kept)
+{
+    enum { MANY = 400, LARGE = 3000 };
+    void *blocks[MANY], **out = kept;
+    for (int i = 0; i < MANY; i++)
+        blocks[i] = front_alloc(LARGE);
+    for (int i = 0; i < MANY; i++) {
+        if (i % 2 == 0)
+            front_free(blocks[i]);
+        else
+            *out++ = blocks[i];
+    }
+    return NULL;
+}
+
+static void a_thread_inherits_what_another_left(void **state)
+{
+    (void)state;
+    enum { KEPT = 200, LARGE = 3000 };
+    static void *kept[KEPT], *mine[KEPT];
+    static struct numbers before, after;
+    numbers_read(&before);
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, end_with_half_used_slabs, kept), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    for (int i = 0; i < KEPT; i++)
+        mine[i] = front_alloc(LARGE);
+    numbers_read(&after);
+    assert_true(after.counters[COUNTER_pool_stage1] > before.counters[COUNTER_pool_stage1]);
+    for (int i = 0; i < KEPT; i++) {
+        front_free(kept[i]);
+        front_free(mine[i]);
+    }
+    front_trim();
+    numbers_read(&after);
+    uint32_t large = class_for(LARGE);
+    assert_int_equal(after.classes[large].blocks, before.classes[large].blocks);
+    assert_int_equal(after.classes[large].magazine, 0);
+}
+
+/* ---- threads ---- */
+
+enum { ROUND = 64, ROUNDS = 400, TRAVELLERS = 296 /* bytes: a class nobody else here uses */ };
+
+static _Atomic(void *) posts[THREADS][ROUND];
+static _Atomic size_t spoilt;
+
+/* Each thread fills the next one's post box and frees what it finds in its own. */
+static void *pass_on(void *number)
+{
+    uintptr_t me = (uintptr_t)number - 1, next = (me + 1) % THREADS;
+    for (int round = 0; round < ROUNDS; round++) {
+        for (size_t i = 0; i < ROUND; i++) {
+            void **p = front_alloc(TRAVELLERS);
+            p[2] = p;
+            p = exchange_acq_rel(&posts[next][i], p);
+            if (p != NULL && p[2] != p)
+                add_relaxed(&spoilt, 1);
+            if (p != NULL)
+                front_free(p);
+            p = exchange_acq_rel(&posts[me][i], NULL);
+            if (p != NULL && p[2] != p)
+                add_relaxed(&spoilt, 1);
+            if (p != NULL)
+                front_free(p);
+        }
+    }
+    return NULL;
+}
+
+static void count_travellers(struct heap *h, void *context)
+{
+    heap_lock_own(h);
+    inbox_drain(h, false); /* for its owner, which has ended or waits */
+    heap_unlock_own(h);
+    *(size_t *)context += h->classes[class_for(TRAVELLERS)].used;
+}
+
+static void all_blocks_come_home(void **state)
+{
+    (void)state;
+    run_threads(pass_on);
+    for (size_t i = 0; i < THREADS * ROUND; i++) {
+        void *p = exchange_acq_rel(&posts[i / ROUND][i % ROUND], NULL);
+        if (p != NULL)
+            front_free(p);
+    }
+    front_trim();
+    size_t left = 0;
+    for (int i = 0; i < THREADS + 1; i++) { /* a forwarded block may have to be sent on again */
+        left = 0;
+        registry_each(count_travellers, &left);
+    }
+    assert_int_equal(spoilt, 0);
+    assert_int_equal(left, 0);
+}
+
+/* ---- fork ---- */
+
+static void fork_closes_the_inboxes_for_a_while(void **state)
+{
+    (void)state;
+    void *blocks[BATCH];
+    take_blocks(owner, blocks, BATCH);
+    send_all(owner, blocks, BATCH);
+    struct block *head = load_relaxed(&owner->inbox);
+    registry_before_fork();
+    struct block *during = load_relaxed(&owner->inbox);
+    registry_after_fork(false);
+    assert_ptr_equal(during, INBOX_CLOSED);
+    assert_ptr_equal(load_relaxed(&owner->inbox), head);
+    assert_int_equal(load_relaxed(&owner->lock.state), 0);
+    assert_false(hak_thread.forking || hak_thread.holds_all);
+    assert_int_equal(drain(owner), BATCH);
+    assert_int_equal(owner->classes[class].used, 0);
+}
+
+/* What the child must see; the number says which of it was wrong. */
+static int look_in_the_child(const void *kept)
+{
+    if (load_relaxed(&owner->state) != HEAP_ORPHAN || load_relaxed(&owner->lock.state) != 0)
+        return 1;
+    if (inbox_is_empty(owner))
+        return 2;
+    if (magazine_kept(magazine_of(owner, class)) != 0)
+        return 3;
+    struct heap *mine = hak_thread.heap;
+    if (load_relaxed(&mine->state) != HEAP_LIVE)
+        return 4;
+    if (unit_word(unit_of(kept)) != (uintptr_t)magazine_of(owner, class))
+        return 5;
+    /* Every orphan serves again: one heap per attach, none twice. */
+    struct heap *a = registry_attach(), *b = registry_attach(), *c = registry_attach();
+    if (a == b || b == c || a == c || a == mine || b == mine || c == mine)
+        return 6;
+    return drain(owner) == BATCH ? 0 : 7;
+}
+
+static void the_child_keeps_the_inbox(void **state)
+{
+    (void)state;
+    void *blocks[BATCH], *kept[BATCH];
+    take_blocks(owner, blocks, BATCH);
+    take_blocks(owner, kept, BATCH);
+    send_all(owner, blocks, BATCH);
+    pid_t child = fork();
+    if (child == 0)
+        _exit(look_in_the_child(kept[0]));
+    assert_true(child > 0);
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    assert_int_equal(load_relaxed(&owner->state), HEAP_LIVE); /* the parent's is as it was */
+    for (size_t i = 0; i < BATCH; i++)
+        heap_flush(owner, class, kept[i]);
+    assert_int_equal(drain(owner), BATCH);
+    assert_int_equal(owner->classes[class].used, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(batches_are_gathered_and_sent),
+        cmocka_unit_test(batches_are_bounded_in_bytes),
+        cmocka_unit_test(the_owner_gets_its_blocks_back_into_use),
+        cmocka_unit_test(each_owner_gets_its_own),
+        cmocka_unit_test(an_owner_that_does_not_look_is_helped),
+        cmocka_unit_test(orphans_lose_slabs_to_the_living),
+        cmocka_unit_test(abandoning_empties_everything),
+        cmocka_unit_test(a_batch_for_an_orphan_is_drained_by_its_sender),
+        cmocka_unit_test(blocks_follow_their_slab),
+        cmocka_unit_test(fork_closes_the_inboxes_for_a_while),
+        cmocka_unit_test(the_child_keeps_the_inbox),
+        cmocka_unit_test(a_thread_inherits_what_another_left),
+        cmocka_unit_test(all_blocks_come_home),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}

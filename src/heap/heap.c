@@ -9,11 +9,13 @@
 #include "super/super.h"
 
 enum {
-    CAP_FIRST = 8,         /* capacity a magazine starts with, doubled at each refill */
+    CAP_FIRST = 8,         /* capacity a magazine starts with, doubled at each refill ... */
+    BUDGET_MIN = 2 << 20,  /* ... while all capacities together stay within this many bytes ... */
+    BUDGET_SHARE = 32,     /* ... and this share of what the heap has in use */
     SPARSE_SHARE = 8,      /* a class is sparse below one eighth of its blocks in use */
     SHRUNK_SHARE = 4,      /* a heap has shrunk at a quarter of the bytes it had in use ... */
     SHRUNK_MIN = 2 << 20,  /* ... if that was worth it */
-    PREFAULT_FROM = 16,    /* slabs of a class from which on the next one will be filled, too */
+    PREFAULT_FROM = 64,    /* slabs of a class from which on the next one will be filled, too */
 };
 
 const uint16_t hak_magazine_offset[CLASS_COUNT + 1] = {
@@ -197,15 +199,58 @@ static uint32_t take_blocks(struct heap *h, uint32_t class, void **out, uint32_t
 
 /* ---- refill ---- */
 
-static void grow_capacity(struct magazine *m, uint32_t class)
+/* ---- capacity ---- */
+
+/* Slots [from, to) return to their slabs, oldest (highest) first. */
+static void put_slots(struct heap *h, struct magazine *m, uint32_t from, uint32_t to)
+{
+    while (to > from) {
+        void *p = m->slots[--to];
+        heap_put(h, slab_of_unit(unit_of(p)), p);
+    }
+}
+
+static void empty_magazine(struct heap *h, uint32_t class)
+{
+    struct magazine *m = magazine_of(h, class);
+    put_slots(h, m, m->room, m->cap);
+    h->magazine_bytes -= (size_t)m->cap * hak_classes[class].size;
+    magazine_reset(m, 0);
+}
+
+static bool within_budget(const struct heap *h, size_t more)
+{
+    return h->magazine_bytes + more <= BUDGET_MIN + h->used_bytes / BUDGET_SHARE;
+}
+
+/* One class on in turn: a magazine that was neither refilled nor flushed for a whole round is
+ * emptied. */
+static void move_budget_hand(struct heap *h)
+{
+    uint32_t class = h->budget_hand;
+    h->budget_hand = class + 1 < CLASS_COUNT ? class + 1 : 0;
+    if (!h->classes[class].active && magazine_of(h, class)->cap != 0)
+        empty_magazine(h, class);
+    h->classes[class].active = false;
+}
+
+/* The magazine is empty and has been missed: doubles it if the budget allows. */
+static void grow_capacity(struct heap *h, struct magazine *m, uint32_t class)
 {
     uint32_t cap = m->cap, most = hak_magazine_slots[class];
     if (most > hak_options.magazine_max)
         most = (uint32_t)hak_options.magazine_max;
-    cap = cap != 0 ? 2 * cap : CAP_FIRST;
-    if (cap > most)
-        cap = most;
-    magazine_reset(m, cap);
+    uint32_t wanted = cap != 0 ? 2 * cap : CAP_FIRST;
+    if (wanted > most)
+        wanted = most;
+    size_t more = (size_t)(wanted - cap) * hak_classes[class].size;
+    if (wanted > cap && cap != 0 && !within_budget(h, more)) {
+        move_budget_hand(h);
+        wanted = cap;
+        more = 0;
+    }
+    h->magazine_bytes += more;
+    magazine_reset(m, wanted);
 }
 
 static bool next_is_zeroed(struct heap *h, uint32_t class)
@@ -216,7 +261,8 @@ static bool next_is_zeroed(struct heap *h, uint32_t class)
 
 static void *fill(struct heap *h, struct magazine *m, uint32_t class, bool *zeroed)
 {
-    grow_capacity(m, class);
+    h->classes[class].active = true;
+    grow_capacity(h, m, class);
     uint32_t cap = m->cap;
     uint32_t wanted = (cap + 1) / 2;
     if (wanted == 1)
@@ -248,15 +294,6 @@ void *heap_refill(struct heap *h, uint32_t class, bool *zeroed)
 
 /* ---- flush ---- */
 
-/* Slots [from, to) return to their slabs, oldest (highest) first. */
-static void put_slots(struct heap *h, struct magazine *m, uint32_t from, uint32_t to)
-{
-    while (to > from) {
-        void *p = m->slots[--to];
-        heap_put(h, slab_of_unit(unit_of(p)), p);
-    }
-}
-
 /* A class that has lost most of its blocks: what its magazine holds would keep slabs from becoming
  * empty, so it holds nothing until the class is asked for again. */
 static bool is_sparse(const struct heap *h, uint32_t class)
@@ -270,12 +307,6 @@ static bool is_sparse(const struct heap *h, uint32_t class)
 static bool has_shrunk(const struct heap *h)
 {
     return h->peak_bytes >= SHRUNK_MIN && h->used_bytes <= h->peak_bytes / SHRUNK_SHARE;
-}
-
-static void empty_magazine(struct heap *h, struct magazine *m)
-{
-    put_slots(h, m, m->room, m->cap);
-    magazine_reset(m, 0);
 }
 
 static void spill_half(struct heap *h, struct magazine *m, void *p)
@@ -311,8 +342,9 @@ void heap_flush(struct heap *h, uint32_t class, void *p)
         h->peak_bytes = h->used_bytes;
     } else if (is_sparse(h, class)) {
         count(h, COUNTER_flush_sparse, 1);
-        empty_magazine(h, m);
+        empty_magazine(h, class);
     }
+    h->classes[class].active = true;
     if (m->cap == 0)
         heap_put(h, slab_of_unit(unit_of(p)), p);
     else
@@ -323,9 +355,8 @@ void heap_flush(struct heap *h, uint32_t class, void *p)
 void heap_empty_magazines(struct heap *h)
 {
     for (uint32_t class = 0; class < CLASS_COUNT; class ++) {
-        struct magazine *m = magazine_of(h, class);
-        if (m->cap != 0) /* else its page may be untouched, and stays so */
-            empty_magazine(h, m);
+        if (magazine_of(h, class)->cap != 0) /* else its page may be untouched, and stays so */
+            empty_magazine(h, class);
     }
 }
 

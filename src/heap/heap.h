@@ -53,6 +53,7 @@ struct class_slabs {
     uint32_t listed; /* their number */
     uint32_t slabs;  /* all slabs, full ones included */
     size_t used;     /* blocks handed out of all of them */
+    bool active;     /* refilled or flushed since the budget's hand last came by */
 };
 
 /* Runs allocated less runs freed by the heap's thread: may wrap, the sum over all heaps does not. */
@@ -98,6 +99,10 @@ struct heap {
     /* Bytes handed out of all slabs, under the lock, and the most of them since the magazines were
      * last emptied for having too little left behind them. */
     size_t used_bytes, peak_bytes;
+    /* What the magazines' capacities add up to in bytes, and the class that is next to give some of it
+     * up for another. Its thread alone. */
+    size_t magazine_bytes;
+    uint32_t budget_hand;
     _Atomic uint64_t counters[COUNTER_COUNT];
     /* Written by other threads, on a line of its own. A stack of batches: pushed by CAS, always
      * taken whole by exchange, so no element is ever popped and ABA cannot arise. */

@@ -256,6 +256,7 @@ static void forget_thread_of(struct heap *h)
         if (m->cap != 0) /* else the page of an unused magazine stays untouched */
             magazine_reset(m, 0);
     }
+    h->magazine_bytes = 0;
     for (int i = 0; i < OUTBOX_SLOTS; i++)
         h->outbox[i] = (struct outbox){0};
     h->runs = (struct run_cache){0};

@@ -1,12 +1,10 @@
 /* Blocks on their way home, heaps whose threads have ended, and forks. */
-#include "unit.h"
+#include "heaps.h"
 
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "control/stats.h"
-#include "front/front.h"
-#include "heap/registry.h"
 
 enum { BATCH = 100 /* several times what is sent in one */, SIZE = 40 };
 
@@ -17,11 +15,10 @@ static uint32_t class;
 static int set_up(void **state)
 {
     (void)state;
-    front_free(front_alloc(SIZE)); /* sets up this thread and the fork handlers */
     class = class_for(SIZE);
-    owner = registry_attach();
-    sender = registry_attach();
-    third = registry_attach();
+    owner = new_heap();
+    sender = new_heap();
+    third = new_heap();
     return owner != NULL && sender != NULL && third != NULL ? 0 : -1;
 }
 
@@ -34,36 +31,23 @@ static int tear_down(void **state)
     return 0;
 }
 
-static void *alloc_from(struct heap *h)
-{
-    void *p = magazine_pop(magazine_of(h, class));
-    if (p == NULL)
-        p = heap_refill(h, class);
-    assert_non_null(p);
-    return p;
-}
-
 static void take_blocks(struct heap *h, void **out, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        out[i] = alloc_from(h);
+        out[i] = alloc_as(h, SIZE);
 }
 
-static uint64_t counted(struct heap *h, enum counter c)
-{
-    return load_relaxed(&h->counters[c]);
-}
-
-static void send(struct heap *to, void *p)
-{
-    remote_free(sender, to, class, p);
-}
-
-static void send_all(struct heap *to, void **blocks, size_t n)
+static void give_blocks(struct heap *h, void **blocks, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        send(to, blocks[i]);
-    outbox_flush_all(sender);
+        free_as(h, blocks[i]);
+}
+
+/* And nothing stays in the outbox. */
+static void send_all(void **blocks, size_t n)
+{
+    give_blocks(sender, blocks, n);
+    trim_as(sender);
 }
 
 static bool inbox_is_empty(struct heap *h)
@@ -72,15 +56,11 @@ static bool inbox_is_empty(struct heap *h)
 }
 
 /* Returns how many blocks of the class came in. */
-static size_t drain(struct heap *h)
+static size_t receive_all(struct heap *h)
 {
-    heap_lock_own(h);
-    heap_empty_magazines(h);
-    size_t used = h->classes[class].used;
-    inbox_drain(h, false);
-    used -= h->classes[class].used;
-    heap_unlock_own(h);
-    return used;
+    size_t before = h->classes[class].used - magazine_kept(magazine_of(h, class));
+    trim_as(h);
+    return before - h->classes[class].used;
 }
 
 static void batches_are_gathered_and_sent(void **state)
@@ -88,18 +68,18 @@ static void batches_are_gathered_and_sent(void **state)
     (void)state;
     void *blocks[BATCH];
     take_blocks(owner, blocks, BATCH);
-    send(owner, blocks[0]);
+    free_as(sender, blocks[0]);
     assert_true(inbox_is_empty(owner)); /* nothing is sent one by one */
     uint64_t batches = counted(sender, COUNTER_remote_batch);
     uint64_t sent = counted(sender, COUNTER_ss_remote);
     for (size_t i = 1; i < BATCH; i++)
-        send(owner, blocks[i]);
+        free_as(sender, blocks[i]);
     assert_false(inbox_is_empty(owner)); /* nor are they gathered for ever */
-    outbox_flush_all(sender);
+    trim_as(sender);
     assert_int_equal(counted(sender, COUNTER_ss_remote), sent + BATCH);
     assert_true(counted(sender, COUNTER_remote_batch) - batches <= BATCH / 20);
     assert_true(load_relaxed(&owner->inbox_bytes) >= BATCH * hak_classes[class].size);
-    assert_int_equal(drain(owner), BATCH);
+    assert_int_equal(receive_all(owner), BATCH);
     assert_true(inbox_is_empty(owner));
     assert_int_equal(load_relaxed(&owner->inbox_bytes), 0);
     assert_int_equal(owner->classes[class].used, 0);
@@ -110,14 +90,10 @@ static void batches_are_gathered_and_sent(void **state)
 static void batches_are_bounded_in_bytes(void **state)
 {
     (void)state;
-    uint32_t small = class;
-    class = class_for(SLAB_MAX);
-    void *block = alloc_from(owner);
-    send(owner, block);
+    free_as(sender, alloc_as(owner, SLAB_MAX));
     assert_false(inbox_is_empty(owner));
-    assert_int_equal(drain(owner), 1);
-    assert_int_equal(owner->classes[class].used, 0);
-    class = small;
+    receive_all(owner);
+    assert_int_equal(owner->classes[class_for(SLAB_MAX)].used, 0);
 }
 
 static void the_owner_gets_its_blocks_back_into_use(void **state)
@@ -125,7 +101,7 @@ static void the_owner_gets_its_blocks_back_into_use(void **state)
     (void)state;
     void *blocks[BATCH], *got[4 * BATCH];
     take_blocks(owner, blocks, BATCH);
-    send_all(owner, blocks, BATCH);
+    send_all(blocks, BATCH);
     uint64_t drained = counted(owner, COUNTER_remote_drained);
     /* Whatever its magazine still holds, the inbox is looked at when it is dry. */
     take_blocks(owner, got, ARRAY_LENGTH(got));
@@ -136,9 +112,8 @@ static void the_owner_gets_its_blocks_back_into_use(void **state)
     }
     assert_int_equal(counted(owner, COUNTER_remote_drained), drained + BATCH);
     assert_int_equal(back, BATCH);
-    for (size_t i = 0; i < ARRAY_LENGTH(got); i++)
-        heap_flush(owner, class, got[i]);
-    drain(owner);
+    give_blocks(owner, got, ARRAY_LENGTH(got));
+    receive_all(owner);
     assert_int_equal(owner->classes[class].used, 0);
 }
 
@@ -149,44 +124,31 @@ static void each_owner_gets_its_own(void **state)
     take_blocks(owner, a, 3);
     take_blocks(third, b, 3);
     for (int i = 0; i < 3; i++) {
-        send(owner, a[i]);
-        send(third, b[i]);
+        free_as(sender, a[i]);
+        free_as(sender, b[i]);
     }
-    outbox_flush_all(sender);
-    assert_int_equal(drain(owner), 3);
-    assert_int_equal(drain(third), 3);
+    trim_as(sender);
+    assert_int_equal(receive_all(owner), 3);
+    assert_int_equal(receive_all(third), 3);
     assert_int_equal(owner->classes[class].used + third->classes[class].used, 0);
 }
 
 static void an_owner_that_does_not_look_is_helped(void **state)
 {
     (void)state;
-    uint32_t large = class_for(32 << 10);
+    enum { MANY = 300, LARGE = 32 << 10 };
+    static void *blocks[MANY];
     uint64_t helped = counted(sender, COUNTER_remote_help);
-    size_t most = 0;
-    for (int i = 0; i < 200; i++) {
-        void *p = magazine_pop(magazine_of(owner, large));
-        if (p == NULL) {
-            /* Without the look into the inbox that a refill takes. */
-            heap_lock_own(owner);
-            struct slab *s = heap_find_slab(owner, large);
-            assert_non_null(s);
-            assert_int_equal(slab_take(s, &p, 1), 1);
-            owner->classes[large].used++;
-            owner->used_bytes += hak_classes[large].size;
-            if (slab_is_full(s))
-                slab_unlist(owner, s);
-            heap_unlock_own(owner);
-        }
-        remote_free(sender, owner, large, p);
-        size_t waiting = load_relaxed(&owner->inbox_bytes);
-        most = most < waiting ? waiting : most;
+    for (int i = 0; i < MANY; i++)
+        blocks[i] = alloc_as(owner, LARGE);
+    for (int i = 0; i < MANY; i++) {
+        free_as(sender, blocks[i]);
+        assert_at(load_relaxed(&owner->inbox_bytes) <= 2 * MIB, i);
     }
     assert_true(counted(sender, COUNTER_remote_help) > helped);
-    assert_true(most <= 2 * MIB);
-    outbox_flush_all(sender);
-    drain(owner);
-    assert_int_equal(owner->classes[large].used, 0);
+    trim_as(sender);
+    receive_all(owner);
+    assert_int_equal(owner->classes[class_for(LARGE)].used, 0);
 }
 
 /* ---- ended threads ---- */
@@ -200,19 +162,18 @@ static void orphans_lose_slabs_to_the_living(void **state)
     assert_int_equal(load_relaxed(&owner->state), HEAP_ORPHAN);
     assert_int_equal(owner->classes[class].used, BATCH); /* its magazines are empty */
     uint64_t adopted = counted(third, COUNTER_pool_stage1);
-    void *p = alloc_from(third);
+    void *p = alloc_as(third, SIZE);
     assert_int_equal(counted(third, COUNTER_pool_stage1), adopted + 1);
     assert_ptr_equal(heap_of_word(unit_word(unit_of(blocks[0]))), third);
     assert_ptr_equal(load_relaxed(&slab_of_unit(unit_of(blocks[0]))->heap), third);
     assert_int_equal(unit_of(p), unit_of(blocks[0]));
     assert_int_equal(owner->classes[class].slabs, 0);
     assert_int_equal(owner->classes[class].used, 0);
-    for (size_t i = 0; i < BATCH; i++) {
+    for (size_t i = 0; i < BATCH; i++)
         assert_ptr_not_equal(p, blocks[i]);
-        heap_flush(third, class, blocks[i]);
-    }
-    heap_flush(third, class, p);
-    drain(third);
+    give_blocks(third, blocks, BATCH);
+    free_as(third, p);
+    receive_all(third);
     assert_int_equal(third->classes[class].used, 0);
     assert_ptr_equal(registry_attach(), owner); /* and the heap serves the next thread */
 }
@@ -224,12 +185,12 @@ static void abandoning_empties_everything(void **state)
     take_blocks(owner, mine, BATCH);
     take_blocks(third, others, 3);
     for (int i = 0; i < 3; i++)
-        remote_free(owner, third, class, others[i]); /* in owner's outbox */
-    send_all(owner, mine, BATCH);                    /* in owner's inbox */
+        free_as(owner, others[i]); /* in owner's outbox */
+    send_all(mine, BATCH);         /* in owner's inbox */
     registry_abandon(owner);
     assert_true(inbox_is_empty(owner));
     assert_int_equal(owner->classes[class].used, 0);
-    assert_int_equal(drain(third), 3);
+    assert_int_equal(receive_all(third), 3);
     assert_int_equal(third->classes[class].used, 0);
     assert_ptr_equal(registry_attach(), owner);
 }
@@ -240,9 +201,9 @@ static void a_batch_for_an_orphan_is_drained_by_its_sender(void **state)
     void *blocks[3];
     take_blocks(owner, blocks, 3);
     for (int i = 0; i < 3; i++)
-        send(owner, blocks[i]);
+        free_as(sender, blocks[i]);
     registry_abandon(owner);
-    outbox_flush_all(sender);
+    trim_as(sender);
     assert_true(inbox_is_empty(owner));
     assert_int_equal(owner->classes[class].used, 0);
     assert_ptr_equal(registry_attach(), owner);
@@ -254,13 +215,13 @@ static void blocks_follow_their_slab(void **state)
     void *blocks[3];
     take_blocks(owner, blocks, 3);
     for (int i = 0; i < 3; i++)
-        send(owner, blocks[i]);
+        free_as(sender, blocks[i]);
     registry_abandon(owner);
-    void *p = alloc_from(third); /* adopts the slab of the three on their way */
+    void *p = alloc_as(third, SIZE); /* adopts the slab of the three on their way */
     assert_int_equal(unit_of(p), unit_of(blocks[0]));
-    outbox_flush_all(sender);
-    heap_flush(third, class, p);
-    assert_int_equal(drain(third), 3);
+    trim_as(sender);
+    free_as(third, p);
+    assert_int_equal(receive_all(third), 3);
     assert_int_equal(third->classes[class].used, 0);
     assert_ptr_equal(registry_attach(), owner);
 }
@@ -369,7 +330,7 @@ static void fork_closes_the_inboxes_for_a_while(void **state)
     (void)state;
     void *blocks[BATCH];
     take_blocks(owner, blocks, BATCH);
-    send_all(owner, blocks, BATCH);
+    send_all(blocks, BATCH);
     struct block *head = load_relaxed(&owner->inbox);
     registry_before_fork();
     struct block *during = load_relaxed(&owner->inbox);
@@ -378,7 +339,7 @@ static void fork_closes_the_inboxes_for_a_while(void **state)
     assert_ptr_equal(load_relaxed(&owner->inbox), head);
     assert_int_equal(load_relaxed(&owner->lock.state), 0);
     assert_false(hak_thread.forking || hak_thread.holds_all);
-    assert_int_equal(drain(owner), BATCH);
+    assert_int_equal(receive_all(owner), BATCH);
     assert_int_equal(owner->classes[class].used, 0);
 }
 
@@ -400,7 +361,7 @@ static int look_in_the_child(const void *kept)
     struct heap *a = registry_attach(), *b = registry_attach(), *c = registry_attach();
     if (a == b || b == c || a == c || a == mine || b == mine || c == mine)
         return 6;
-    return drain(owner) == BATCH ? 0 : 7;
+    return receive_all(owner) == BATCH ? 0 : 7;
 }
 
 static void the_child_keeps_the_inbox(void **state)
@@ -409,7 +370,7 @@ static void the_child_keeps_the_inbox(void **state)
     void *blocks[BATCH], *kept[BATCH];
     take_blocks(owner, blocks, BATCH);
     take_blocks(owner, kept, BATCH);
-    send_all(owner, blocks, BATCH);
+    send_all(blocks, BATCH);
     pid_t child = fork();
     if (child == 0)
         _exit(look_in_the_child(kept[0]));
@@ -419,9 +380,8 @@ static void the_child_keeps_the_inbox(void **state)
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), 0);
     assert_int_equal(load_relaxed(&owner->state), HEAP_LIVE); /* the parent's is as it was */
-    for (size_t i = 0; i < BATCH; i++)
-        heap_flush(owner, class, kept[i]);
-    assert_int_equal(drain(owner), BATCH);
+    give_blocks(owner, kept, BATCH);
+    assert_int_equal(receive_all(owner), BATCH);
     assert_int_equal(owner->classes[class].used, 0);
 }
 

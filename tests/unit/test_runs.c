@@ -1,8 +1,6 @@
 /* Runs and the cache of freed ones each heap has. */
-#include "unit.h"
+#include "heaps.h"
 
-#include "front/front.h"
-#include "heap/registry.h"
 #include "heap/runs.h"
 #include "os/os.h"
 #include "super/super.h"
@@ -14,8 +12,7 @@ static struct heap *heap;
 static int set_up(void **state)
 {
     (void)state;
-    front_init();
-    heap = registry_attach();
+    heap = new_heap();
     return heap != NULL ? 0 : -1;
 }
 
@@ -55,11 +52,6 @@ static size_t live_count(void)
     return blocks;
 }
 
-static uint64_t counted(enum counter c)
-{
-    return load_relaxed(&heap->counters[c]);
-}
-
 static void runs_are_accounted_for(void **state)
 {
     (void)state;
@@ -95,13 +87,13 @@ static void the_newest_of_a_length_is_reused(void **state)
     assert_true(run_free(heap, unit_of(a)));
     assert_true(run_free(heap, unit_of(b)));
     assert_true(run_free(heap, unit_of(other)));
-    uint64_t hits = counted(COUNTER_run_hit);
+    uint64_t hits = counted(heap, COUNTER_run_hit);
     assert_ptr_equal(alloc(100 * KIB), b);
     assert_ptr_equal(alloc(120 * KIB), a); /* two units as well */
-    assert_int_equal(counted(COUNTER_run_hit), hits + 2);
-    uint64_t misses = counted(COUNTER_run_miss);
+    assert_int_equal(counted(heap, COUNTER_run_hit), hits + 2);
+    uint64_t misses = counted(heap, COUNTER_run_miss);
     char *c = alloc(100 * KIB);
-    assert_int_equal(counted(COUNTER_run_miss), misses + 1);
+    assert_int_equal(counted(heap, COUNTER_run_miss), misses + 1);
     assert_ptr_equal(alloc(200 * KIB), other);
     char *all[] = {a, b, c, other};
     for (size_t i = 0; i < ARRAY_LENGTH(all); i++)

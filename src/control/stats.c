@@ -15,11 +15,11 @@ const char *const hak_counter_names[COUNTER_COUNT] = {
 #undef COUNTER
 };
 
+/* A magazine may hold blocks of other heaps, which count them as handed out: a single difference may
+ * wrap around, their sum over all heaps does not. */
 static void add_class(struct numbers *n, struct heap *h, uint32_t class)
 {
     const struct class_slabs *c = &h->classes[class];
-    if (c->slabs == 0 && c->used == 0)
-        return;
     size_t kept = magazine_kept(magazine_of(h, class));
     struct class_numbers *to = &n->classes[class];
     to->blocks += c->used - kept;

@@ -191,11 +191,11 @@ size_t front_trim(void)
 {
     struct heap *h = own_heap(thread_enter());
     if (h != NULL) {
-        outbox_flush_all(h);
         runs_empty(h);
         heap_lock_own(h);
         inbox_drain(h, false);
         heap_empty_magazines(h);
+        outbox_flush_all(h);
         heap_unlock_own(h);
     }
     size_t bytes = purge_everything();
@@ -246,7 +246,7 @@ static void free_block(void *p, uintptr_t word)
     else if (h == owner)
         heap_flush(h, class_of_word(word), p);
     else
-        remote_free(h, owner, class_of_word(word), p);
+        remote_send(h, word, p, false);
     thread_leave();
 }
 
@@ -259,7 +259,7 @@ static void free_pages(void *p, uintptr_t word)
         die_not_a_block(p, "free", WORD_FREED);
 }
 
-void front_free_slow(void *p)
+static HAK_NOINLINE void free_slower(void *p)
 {
     if (p == NULL)
         return;
@@ -271,6 +271,20 @@ void front_free_slow(void *p)
         free_pages(p, word);
     purge_if_due();
     errno = saved;
+}
+
+/* Another thread's block first: like the fast path it trusts the pointer, which is looked at when the
+ * magazine is flushed. */
+void front_free_slow(void *p)
+{
+    size_t unit = unit_of(p);
+    if (HAK_LIKELY(unit < hak_region.units)) {
+        uintptr_t word = unit_word(unit);
+        struct heap *h = hak_thread.heap;
+        if (word > WORD_TAG_MAX && heap_of_word(word) != h && magazine_keep(h, word, p))
+            return;
+    }
+    free_slower(p);
 }
 
 /* ---- size and resize ---- */

@@ -197,17 +197,34 @@ static uint32_t take_blocks(struct heap *h, uint32_t class, void **out, uint32_t
     return taken;
 }
 
+void *heap_take_one(struct heap *h, uint32_t class)
+{
+    void *p = NULL;
+    take_blocks(h, class, &p, 1);
+    return p;
+}
+
 /* ---- refill ---- */
 
 /* ---- capacity ---- */
 
-/* Slots [from, to) return to their slabs, oldest (highest) first. */
+static void return_block(struct heap *h, void *p)
+{
+    size_t unit = unit_of(p);
+    uintptr_t word = unit_word(unit);
+    if (HAK_LIKELY(heap_of_word(word) == h))
+        heap_put(h, slab_of_unit(unit), p);
+    else if (word > WORD_TAG_MAX)
+        remote_send(h, word, p, true);
+    else
+        die_double_free(p);
+}
+
+/* Slots [from, to) go back to where they belong, oldest (highest) first. */
 static void put_slots(struct heap *h, struct magazine *m, uint32_t from, uint32_t to)
 {
-    while (to > from) {
-        void *p = m->slots[--to];
-        heap_put(h, slab_of_unit(unit_of(p)), p);
-    }
+    while (to > from)
+        return_block(h, m->slots[--to]);
 }
 
 static void empty_magazine(struct heap *h, uint32_t class)
@@ -367,8 +384,7 @@ void *heap_alloc_detached(uint32_t class)
     struct heap *h = registry_borrow();
     if (h == NULL)
         return NULL;
-    void *p = NULL;
-    take_blocks(h, class, &p, 1);
+    void *p = heap_take_one(h, class);
     lock_release(&h->lock);
     return p;
 }

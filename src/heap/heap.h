@@ -219,8 +219,17 @@ void *heap_refill(struct heap *h, uint32_t class, bool *zeroed);
 /* Puts the block into its magazine, after moving blocks from there to their slabs if it is full. */
 void heap_flush(struct heap *h, uint32_t class, void *p);
 
-/* Sends a block of another heap's home, by way of the outbox. */
-void remote_free(struct heap *h, struct heap *owner, uint32_t class, void *p);
+/* Keeps a block of another heap's in this thread's magazine, if there is room: the thread that has it
+ * in its cache is the best one to use it next. `word`, not a tag, is the block's unit's; its low half
+ * is the magazine's offset in any heap. Blocks smaller than a cache line go home: they share it with
+ * neighbours that the owner hands out. */
+HAK_INLINE bool magazine_keep(struct heap *h, uintptr_t word, void *p)
+{
+    size_t offset = word & (UNIT_SIZE - 1);
+    return offset >= offsetof(struct magazines, m4) && magazine_push(magazine_at(h, offset), p);
+}
+
+_Static_assert(CLASS_4 == 4, "m4 holds the blocks of 64 bytes");
 
 /* ---- anybody: threads without a heap of their own, handlers that interrupted a slow path ---- */
 
@@ -241,7 +250,11 @@ void slab_list(struct heap *h, struct slab *s);
 void inbox_drain(struct heap *h, bool own);
 /* Hangs a single block into the inbox. Lock-free. */
 void inbox_push(struct heap *to, void *p, size_t bytes);
+/* Sends a block of another heap's home by way of the outbox; `locked`: the caller holds h's lock. */
+void remote_send(struct heap *h, uintptr_t word, void *p, bool locked);
 void outbox_flush_all(struct heap *h);
+/* With the lock held: one block of the class, past the magazine. */
+void *heap_take_one(struct heap *h, uint32_t class);
 /* With the lock held: everything in the magazines returns to the slabs. */
 void heap_empty_magazines(struct heap *h);
 

@@ -114,10 +114,10 @@ struct heap *registry_attach(void)
 
 void registry_abandon(struct heap *h)
 {
-    outbox_flush_all(h);
     runs_empty(h);
     heap_lock_own(h);
     heap_empty_magazines(h);
+    outbox_flush_all(h);
     /* First the state, then the inbox: whoever pushes later sees the state. */
     set_state(h, HEAP_ORPHAN);
     inbox_drain(h, false);

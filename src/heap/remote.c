@@ -1,5 +1,6 @@
-/* Remote frees. A block freed by another thread than its owner's is noted in a parcel for that owner;
- * a full parcel goes into the owner's inbox by one compare-and-swap. The block itself is not touched
+/* Remote frees. A block freed by another thread than its owner's stays in that thread's magazine if
+ * there is room: the thread that has it in its cache is the best one to use it next. Beyond that, and
+ * in threads that do not allocate the class, it is noted in a parcel for the owner; a full parcel goes into the owner's inbox by one compare-and-swap. The block itself is not touched
  * on the way, neither by the sender nor by the owner, who puts it from the parcel into a magazine: two
  * cache lines travel for 30 blocks. The owner empties its inbox when a magazine runs dry.
  *
@@ -112,12 +113,12 @@ void outbox_flush_all(struct heap *h)
         outbox_flush(h, &h->outbox[i]);
 }
 
-static struct parcel *parcel_new(struct heap *h)
+static struct parcel *parcel_new(struct heap *h, bool locked)
 {
     uint32_t class = class_for(sizeof(struct parcel));
-    struct parcel *c = magazine_pop(magazine_of(h, class));
+    struct parcel *c = locked ? heap_take_one(h, class) : magazine_pop(magazine_of(h, class));
     bool zeroed;
-    if (c == NULL)
+    if (c == NULL && !locked)
         c = heap_refill(h, class, &zeroed);
     if (c != NULL)
         c->count = c->bytes = 0;
@@ -125,22 +126,23 @@ static struct parcel *parcel_new(struct heap *h)
 }
 
 /* The parcel for that owner; NULL: no memory for one. */
-static struct parcel *open_parcel(struct heap *h, struct outbox *o, struct heap *owner)
+static struct parcel *open_parcel(struct heap *h, struct outbox *o, struct heap *owner, bool locked)
 {
     if (o->to != owner) {
         outbox_flush(h, o);
         o->to = owner;
     }
     if (o->parcel == NULL)
-        o->parcel = parcel_new(h);
+        o->parcel = parcel_new(h, locked);
     return o->parcel;
 }
 
-void remote_free(struct heap *h, struct heap *owner, uint32_t class, void *p)
+void remote_send(struct heap *h, uintptr_t word, void *p, bool locked)
 {
+    struct heap *owner = heap_of_word(word);
     struct outbox *o = &h->outbox[((uintptr_t)owner >> UNIT_SHIFT) % OUTBOX_SLOTS];
-    uint32_t size = hak_classes[class].size;
-    struct parcel *c = open_parcel(h, o, owner);
+    uint32_t size = hak_classes[class_of_word(word)].size;
+    struct parcel *c = open_parcel(h, o, owner, locked);
     if (HAK_UNLIKELY(c == NULL)) {
         inbox_push(owner, p, size);
         return;

@@ -199,7 +199,7 @@ static void clear_environment(void)
 {
     unsetenv("HAKMEM_CONF");
     unsetenv("HAKMEM_RETAIN");
-    unsetenv("HAKMEM_RETAIM");
+    unsetenv("HAKMEM_PREFAULTS");
     unsetenv("HKM_WHALE_CAPACITY");
 }
 
@@ -223,13 +223,14 @@ static void unknown_names_get_a_suggestion(void **state)
 {
     (void)state;
     setenv("HAKMEM_CONF", "magazin_max:16,retian:1M", 1);
-    setenv("HAKMEM_RETAIM", "1M", 1);
+    setenv("HAKMEM_PREFAULTS", "1", 1);
     const char *said = warnings_of_reading();
     clear_environment();
     assert_non_null(strstr(said, "unknown setting 'magazin_max' is ignored; "
                                  "did you mean 'magazine_max'?\n"));
     assert_non_null(strstr(said, "unknown setting 'retian' is ignored; did you mean 'retain'?\n"));
-    assert_non_null(strstr(said, "unknown setting 'RETAIM' is ignored; did you mean 'retain'?\n"));
+    assert_non_null(
+        strstr(said, "unknown setting 'PREFAULTS' is ignored; did you mean 'prefault'?\n"));
     assert_memory_equal(&hak_options, &defaults, sizeof defaults);
 }
 

@@ -53,8 +53,8 @@ static int ctl_stats(const char *field, void *old, size_t *old_size)
         size_t offset;
     } fields[] = {
 #define FIELD(name) {#name, offsetof(struct hak_stats, name)}
-        FIELD(live_bytes), FIELD(live_blocks), FIELD(magazine_bytes),
-        FIELD(slab_bytes), FIELD(super_bytes), FIELD(big_bytes),
+        FIELD(live_bytes),  FIELD(live_blocks),  FIELD(magazine_bytes),
+        FIELD(slab_bytes),  FIELD(super_bytes),  FIELD(big_bytes),
         FIELD(dirty_bytes), FIELD(purged_bytes), FIELD(heaps),
 #undef FIELD
     };
@@ -178,8 +178,8 @@ HAK_EXPORT void malloc_stats(void)
 static void print_xml_class(FILE *out, uint32_t class, const struct class_numbers *c)
 {
     size_t size = hak_classes[class].size;
-    fprintf(out, "<size from=\"%zu\" to=\"%zu\" total=\"%zu\" count=\"%zu\" slabs=\"%zu\"/>\n", size,
-            size, c->blocks * size, c->blocks, c->slabs);
+    fprintf(out, "<size from=\"%zu\" to=\"%zu\" total=\"%zu\" count=\"%zu\" slabs=\"%zu\"/>\n",
+            size, size, c->blocks * size, c->blocks, c->slabs);
 }
 
 HAK_EXPORT int malloc_info(int options, FILE *out)

@@ -159,8 +159,8 @@ static void copy(char *out, size_t room, const char *text, size_t length)
     out[length] = '\0';
 }
 
-static void set_or_warn(const char *source, const char *name, size_t name_length,
-                        const char *value, size_t length)
+static void set_or_warn(const char *source, const char *name, size_t name_length, const char *value,
+                        size_t length)
 {
     char shown_name[NAME_MAX_LENGTH + 1], shown_value[64];
     copy(shown_name, sizeof shown_name, name, name_length);
@@ -192,7 +192,8 @@ static void read_conf(const char *conf)
 
 void options_read_environment(void)
 {
-    static const char prefix[] = "HAKMEM_", conf[] = "HAKMEM_CONF=", whale[] = "HKM_WHALE_CAPACITY=";
+    static const char prefix[] = "HAKMEM_",
+                      conf[] = "HAKMEM_CONF=", whale[] = "HKM_WHALE_CAPACITY=";
     if (getauxval(AT_SECURE) != 0 || environ == NULL)
         return;
     for (char **e = environ; *e != NULL; e++) {

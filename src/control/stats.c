@@ -87,10 +87,10 @@ void numbers_print(const struct numbers *n, int fd)
         size_t offset;
     } rows[] = {
 #define ROW(field) {#field, offsetof(struct numbers, field)}
-        ROW(heaps),          ROW(heaps_live),  ROW(small_blocks), ROW(small_bytes),
-        ROW(magazine_blocks), ROW(magazine_bytes), ROW(slabs),    ROW(slab_bytes),
-        ROW(run_blocks),     ROW(run_bytes),   ROW(big_blocks),   ROW(big_bytes),
-        ROW(super_bytes),    ROW(dirty_bytes), ROW(big_cached),   ROW(purged_bytes),
+        ROW(heaps),           ROW(heaps_live),     ROW(small_blocks), ROW(small_bytes),
+        ROW(magazine_blocks), ROW(magazine_bytes), ROW(slabs),        ROW(slab_bytes),
+        ROW(run_blocks),      ROW(run_bytes),      ROW(big_blocks),   ROW(big_bytes),
+        ROW(super_bytes),     ROW(dirty_bytes),    ROW(big_cached),   ROW(purged_bytes),
 #undef ROW
     };
     os_write(fd, "hakmem statistics\n", 18);

@@ -9,15 +9,15 @@
 
 struct numbers {
     size_t heaps, heaps_live;
-    size_t small_blocks, small_bytes;   /* live blocks up to 64 KiB, by block size */
+    size_t small_blocks, small_bytes; /* live blocks up to 64 KiB, by block size */
     size_t magazine_blocks, magazine_bytes;
     size_t slabs, slab_bytes;
     size_t run_blocks, run_bytes;
     size_t big_blocks, big_bytes;
-    size_t super_bytes;    /* mapped for SuperSlabs */
-    size_t dirty_bytes;    /* free units with pages */
-    size_t big_cached;     /* freed big blocks with pages */
-    size_t purged_bytes;   /* since the start */
+    size_t super_bytes;  /* mapped for SuperSlabs */
+    size_t dirty_bytes;  /* free units with pages */
+    size_t big_cached;   /* freed big blocks with pages */
+    size_t purged_bytes; /* since the start */
     struct class_numbers {
         size_t blocks, slabs, magazine;
     } classes[CLASS_COUNT];

@@ -9,13 +9,13 @@
 #include "super/super.h"
 
 enum {
-    CAP_FIRST = 8,         /* capacity a magazine starts with, doubled at each refill ... */
-    BUDGET_MIN = 2 << 20,  /* ... while all capacities together stay within this many bytes ... */
-    BUDGET_SHARE = 32,     /* ... and this share of what the heap has in use */
-    SPARSE_SHARE = 8,      /* a class is sparse below one eighth of its blocks in use */
-    SHRUNK_SHARE = 4,      /* a heap has shrunk at a quarter of the bytes it had in use ... */
-    SHRUNK_MIN = 2 << 20,  /* ... if that was worth it */
-    PREFAULT_FROM = 64,    /* slabs of a class from which on the next one will be filled, too */
+    CAP_FIRST = 8,        /* capacity a magazine starts with, doubled at each refill ... */
+    BUDGET_MIN = 2 << 20, /* ... while all capacities together stay within this many bytes ... */
+    BUDGET_SHARE = 32,    /* ... and this share of what the heap has in use */
+    SPARSE_SHARE = 8,     /* a class is sparse below one eighth of its blocks in use */
+    SHRUNK_SHARE = 4,     /* a heap has shrunk at a quarter of the bytes it had in use ... */
+    SHRUNK_MIN = 2 << 20, /* ... if that was worth it */
+    PREFAULT_FROM = 64,   /* slabs of a class from which on the next one will be filled, too */
 };
 
 const uint16_t hak_magazine_offset[CLASS_COUNT + 1] = {
@@ -34,7 +34,7 @@ void heap_init_tables(void)
     for (uint32_t i = 0; i < sizeof hak_class_hint; i++) {
         while (class + 1 < CLASS_COUNT && hak_magazine_offset[class + 1] <= i << CLASS_HINT_SHIFT)
             class ++;
-        hak_class_hint[i] = (uint8_t)class;
+        hak_class_hint[i] = (uint8_t) class;
     }
 }
 

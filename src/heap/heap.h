@@ -87,8 +87,8 @@ enum heap_state {
 struct heap {
     struct magazines magazines;
     struct lock lock;
-    _Atomic uint32_t state; /* enum heap_state; changed under the lock */
-    struct heap *all_next;  /* every heap there is; set once */
+    _Atomic uint32_t state;   /* enum heap_state; changed under the lock */
+    struct heap *all_next;    /* every heap there is; set once */
     struct heap *orphan_next; /* registry's list, under its lock */
     bool fork_held;           /* locked by the thread that forks, which alone looks at these two */
     struct block *fork_inbox; /* what the inbox held when it was closed */

@@ -10,9 +10,9 @@ enum { ADOPT_LOOKS = 16, BORROW_LOOKS = 64 };
 
 static struct {
     struct lock lock;
-    struct lock fork_lock;            /* one fork at a time takes all the locks */
-    _Atomic(struct heap *) all;       /* grows only; pushed under the lock */
-    struct heap *orphans;             /* newest first; under the lock */
+    struct lock fork_lock;                /* one fork at a time takes all the locks */
+    _Atomic(struct heap *) all;           /* grows only; pushed under the lock */
+    struct heap *orphans;                 /* newest first; under the lock */
     _Atomic size_t orphaned[CLASS_COUNT]; /* listed slabs of orphans, a hint for stage 1 */
 } registry;
 
@@ -207,7 +207,7 @@ struct slab *registry_adopt_slab(struct heap *h, uint32_t class)
 static struct {
     struct heap *interrupted; /* the forking thread's own, if its handler interrupted a slow path */
     bool registry_lock, purge_lock, big_lock, region_lock; /* taken */
-} forking; /* under the fork lock */
+} forking;                                                 /* under the fork lock */
 
 static void fork_take_heap(struct heap *h, void *context)
 {

@@ -99,8 +99,8 @@ bool os_commit(void *at, size_t size)
 bool os_map_over(void *at, size_t size)
 {
     int saved = errno;
-    void *got = mmap(at, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
-                     0);
+    void *got =
+        mmap(at, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
     errno = saved;
     return got != MAP_FAILED;
 }

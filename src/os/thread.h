@@ -25,8 +25,7 @@ struct thread {
     bool holds_all;
 };
 
-extern _Thread_local struct thread hak_thread
-    __attribute__((visibility("hidden")));
+extern _Thread_local struct thread hak_thread __attribute__((visibility("hidden")));
 
 /* Signal fences: only a handler on the same thread looks at the depth. */
 HAK_INLINE uint32_t thread_enter(void)

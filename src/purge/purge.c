@@ -22,8 +22,7 @@ static size_t largest(size_t a, size_t b)
 static size_t allowance(void)
 {
     size_t in_use = units_in_use() * UNIT_SIZE + big_live_bytes();
-    return largest(hak_options.retain,
-                   largest(in_use / IN_USE_SHARE, load_relaxed(&purge.regret)));
+    return largest(hak_options.retain, largest(in_use / IN_USE_SHARE, load_relaxed(&purge.regret)));
 }
 
 static size_t slack(size_t allowed)
@@ -65,8 +64,8 @@ static void fade_regret(uint64_t now)
 /* Big blocks first: one call gives most back. */
 static size_t purge_down_to(size_t keep)
 {
-    size_t bytes = big_purge(keep > units_dirty() * UNIT_SIZE ? keep - units_dirty() * UNIT_SIZE
-                                                               : 0);
+    size_t bytes =
+        big_purge(keep > units_dirty() * UNIT_SIZE ? keep - units_dirty() * UNIT_SIZE : 0);
     size_t big = big_cached_bytes();
     bytes += supers_purge((keep > big ? keep - big : 0) / UNIT_SIZE) * UNIT_SIZE;
     add_relaxed(&purge.total, bytes);

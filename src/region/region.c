@@ -31,11 +31,11 @@ struct region hak_region;
 static struct {
     struct lock lock;
     _Atomic bool ready;
-    bool reserved;            /* the window itself is reserved, not only chosen */
-    uint8_t *states;          /* enum granule_state per granule */
-    size_t first_free;        /* no free granule below */
-    _Atomic size_t top;       /* one past the highest granule ever taken */
-    size_t committed;         /* granules whose side arrays are usable */
+    bool reserved;      /* the window itself is reserved, not only chosen */
+    uint8_t *states;    /* enum granule_state per granule */
+    size_t first_free;  /* no free granule below */
+    _Atomic size_t top; /* one past the highest granule ever taken */
+    size_t committed;   /* granules whose side arrays are usable */
 } region;
 
 /* ---- choosing the window ---- */
@@ -49,9 +49,9 @@ static bool reserve_side_arrays(size_t granules)
 {
     size_t units = granules * GRANULE_UNITS;
     char *words = os_reserve(units * sizeof(uintptr_t), true);
-    char *rest = os_reserve(granules * (side_bytes_per_granule() - GRANULE_UNITS * sizeof(uintptr_t)) +
-                                4 * UNIT_SIZE,
-                            false);
+    char *rest = os_reserve(
+        granules * (side_bytes_per_granule() - GRANULE_UNITS * sizeof(uintptr_t)) + 4 * UNIT_SIZE,
+        false);
     if (words == NULL || rest == NULL) {
         if (words != NULL)
             os_unmap(words, units * sizeof(uintptr_t));

@@ -1,7 +1,7 @@
 #include "slab/slab.h"
 
-#define CAPACITY(size, units) ((uint32_t)((units) * UNIT_SIZE / (size)))
-#define RECIPROCAL(size) ((uint32_t)((((uint64_t)1 << 32) + (size) - 1) / (size)))
+#define CAPACITY(size, units) ((uint32_t)((units)*UNIT_SIZE / (size)))
+#define RECIPROCAL(size) ((uint32_t)((((uint64_t)1 << 32) + (size)-1) / (size)))
 
 const struct class_info hak_classes[CLASS_COUNT] = {
 #define CLASS(index, from, size, units, slots)                                                     \
@@ -39,7 +39,7 @@ void slab_init(size_t unit, uint32_t class, struct heap *owner, bool zeroed)
     s->used = 0;
     s->carved = 0;
     s->next = s->prev = 0;
-    s->class = (uint8_t)class;
+    s->class = (uint8_t) class;
     s->listed = false;
     s->zeroed = zeroed;
 }

@@ -41,12 +41,12 @@ struct slab {
     uint32_t next, prev; /* neighbours among the heap's slabs of the class with free blocks: unit
                             index + 1, 0 ends the list */
     uint8_t class;
-    uint8_t back;        /* units back to the slab's first unit */
-    bool listed;         /* in that list: true unless no block is free */
-    bool zeroed;         /* blocks not carved yet read as zeros */
-    uint8_t units;       /* of a run */
-    size_t size;         /* of a run or big block: usable bytes */
-    size_t granules;     /* of a big block */
+    uint8_t back;    /* units back to the slab's first unit */
+    bool listed;     /* in that list: true unless no block is free */
+    bool zeroed;     /* blocks not carved yet read as zeros */
+    uint8_t units;   /* of a run */
+    size_t size;     /* of a run or big block: usable bytes */
+    size_t granules; /* of a big block */
 };
 
 _Static_assert(sizeof(struct slab) == 64, "one line per unit");

@@ -126,7 +126,8 @@ static ptrdiff_t take_existing(uint32_t n, bool *zeroed)
 {
     size_t words = (region_top() + BITS - 1) / BITS;
     for (size_t w = 0; w < words; w++) {
-        for (uint64_t bits = load_acquire(&available[kind_for(n)][w]); bits != 0; bits &= bits - 1) {
+        for (uint64_t bits = load_acquire(&available[kind_for(n)][w]); bits != 0;
+             bits &= bits - 1) {
             ptrdiff_t got = take_in(w * BITS + lowest_bit(bits), n, zeroed);
             if (got >= 0)
                 return got;

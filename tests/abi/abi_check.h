@@ -32,22 +32,22 @@
 #endif
 
 /* dprintf and _exit, because the heap and stdio may be what is broken. */
-#define CHECK(condition)                                                                   \
-    do {                                                                                   \
-        if (!(condition)) {                                                                \
-            dprintf(STDERR_FILENO, "%s:%d: failed: %s\n", __FILE__, __LINE__, #condition); \
-            _exit(1);                                                                      \
-        }                                                                                  \
+#define CHECK(condition)                                                                           \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            dprintf(STDERR_FILENO, "%s:%d: failed: %s\n", __FILE__, __LINE__, #condition);         \
+            _exit(1);                                                                              \
+        }                                                                                          \
     } while (0)
 
 /* The same with the value that made it fail, for checks inside loops over sizes. */
-#define CHECK_AT(condition, value)                                                           \
-    do {                                                                                     \
-        if (!(condition)) {                                                                  \
-            dprintf(STDERR_FILENO, "%s:%d: failed: %s (at %s = %llu)\n", __FILE__, __LINE__, \
-                    #condition, #value, (unsigned long long)(value));                        \
-            _exit(1);                                                                        \
-        }                                                                                    \
+#define CHECK_AT(condition, value)                                                                 \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            dprintf(STDERR_FILENO, "%s:%d: failed: %s (at %s = %llu)\n", __FILE__, __LINE__,       \
+                    #condition, #value, (unsigned long long)(value));                              \
+            _exit(1);                                                                              \
+        }                                                                                          \
     } while (0)
 
 #define KIB ((size_t)1024)

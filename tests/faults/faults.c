@@ -30,24 +30,24 @@
 #define NO_MAPPING ((void *)-1)
 
 /* name, type, value on failure, parameters, the real call */
-#define FAULT_CALLS(X)                                                                            \
-    X(mmap, void *, NO_MAPPING,                                                                   \
-      (void *address, size_t length, int protection, int flags, int file, off_t offset),          \
-      (void *)syscall(SYS_mmap, address, length, protection, flags, file, offset))                \
-    X(munmap, int, -1, (void *address, size_t length), (int)syscall(SYS_munmap, address, length)) \
-    X(madvise, int, -1, (void *address, size_t length, int advice),                               \
-      (int)syscall(SYS_madvise, address, length, advice))                                         \
-    X(mprotect, int, -1, (void *address, size_t length, int protection),                          \
-      (int)syscall(SYS_mprotect, address, length, protection))                                    \
-    X(mremap, void *, NO_MAPPING,                                                                 \
-      (void *old, size_t old_length, size_t length, int flags, void *target),                     \
-      (void *)syscall(SYS_mremap, old, old_length, length, flags, target))                        \
-    X(getrandom, ssize_t, -1, (void *bytes, size_t length, unsigned flags),                       \
-      syscall(SYS_getrandom, bytes, length, flags))                                               \
-    X(sched_getaffinity, int, -1, (pid_t process, size_t size, void *set),                        \
-      real_sched_getaffinity(process, size, set))                                                 \
-    X(prctl, int, -1,                                                                             \
-      (int what, unsigned long a, unsigned long b, unsigned long c, unsigned long d),             \
+#define FAULT_CALLS(X)                                                                             \
+    X(mmap, void *, NO_MAPPING,                                                                    \
+      (void *address, size_t length, int protection, int flags, int file, off_t offset),           \
+      (void *)syscall(SYS_mmap, address, length, protection, flags, file, offset))                 \
+    X(munmap, int, -1, (void *address, size_t length), (int)syscall(SYS_munmap, address, length))  \
+    X(madvise, int, -1, (void *address, size_t length, int advice),                                \
+      (int)syscall(SYS_madvise, address, length, advice))                                          \
+    X(mprotect, int, -1, (void *address, size_t length, int protection),                           \
+      (int)syscall(SYS_mprotect, address, length, protection))                                     \
+    X(mremap, void *, NO_MAPPING,                                                                  \
+      (void *old, size_t old_length, size_t length, int flags, void *target),                      \
+      (void *)syscall(SYS_mremap, old, old_length, length, flags, target))                         \
+    X(getrandom, ssize_t, -1, (void *bytes, size_t length, unsigned flags),                        \
+      syscall(SYS_getrandom, bytes, length, flags))                                                \
+    X(sched_getaffinity, int, -1, (pid_t process, size_t size, void *set),                         \
+      real_sched_getaffinity(process, size, set))                                                  \
+    X(prctl, int, -1,                                                                              \
+      (int what, unsigned long a, unsigned long b, unsigned long c, unsigned long d),              \
       (int)syscall(SYS_prctl, what, a, b, c, d))
 
 #define CALL_ENUM(name, type, failure, parameters, real) CALL_##name,
@@ -173,11 +173,11 @@ static int real_sched_getaffinity(pid_t process, size_t size, void *set)
 }
 
 /* The symbol names are given separately: libc's prototypes differ in "..." and attributes. */
-#define CALL_DEFINE(name, type, failure, parameters, real)                              \
-    type fault_##name parameters __asm__(#name) __attribute__((visibility("default"))); \
-    type fault_##name parameters                                                        \
-    {                                                                                   \
-        return must_fail(CALL_##name, __builtin_return_address(0)) ? failure : real;    \
+#define CALL_DEFINE(name, type, failure, parameters, real)                                         \
+    type fault_##name parameters __asm__(#name) __attribute__((visibility("default")));            \
+    type fault_##name parameters                                                                   \
+    {                                                                                              \
+        return must_fail(CALL_##name, __builtin_return_address(0)) ? failure : real;               \
     }
 
 FAULT_CALLS(CALL_DEFINE)

@@ -358,9 +358,9 @@ struct misuse {
     void (*run)(void);
 };
 
-#define MISUSE(name) \
-    {                \
-#name, name  \
+#define MISUSE(name)                                                                               \
+    {                                                                                              \
+#name, name                                                                                \
     }
 
 static const struct misuse misuses[] = {

@@ -18,10 +18,10 @@
 #define MIB ((size_t)1 << 20)
 
 /* A check that names the value at which it failed. */
-#define assert_at(condition, value)                                            \
-    do {                                                                       \
-        if (!(condition))                                                      \
-            fail_msg("%s (at %s = %zu)", #condition, #value, (size_t)(value)); \
+#define assert_at(condition, value)                                                                \
+    do {                                                                                           \
+        if (!(condition))                                                                          \
+            fail_msg("%s (at %s = %zu)", #condition, #value, (size_t)(value));                     \
     } while (0)
 
 enum { THREADS = 4 };

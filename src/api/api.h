@@ -13,6 +13,10 @@
 #define HAK_INTERPOSE 1
 #endif
 
+/* The library's constructor. malloc.c names it, so that a program linked with the static library
+ * gets it along with malloc. */
+void hak_start(void);
+
 #define SAME_AS(function) __attribute__((alias(#function), visibility("default")))
 
 HAK_INLINE void *api_alloc(size_t size)

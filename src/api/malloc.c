@@ -1,6 +1,8 @@
 /* malloc and its family, under the library's own names; the standard's names are aliases. */
 #include "api/api.h"
 
+__attribute__((used)) static void (*const needs_start)(void) = hak_start;
+
 HAK_EXPORT void *hak_malloc(size_t size)
 {
     return api_alloc(size);

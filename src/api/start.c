@@ -49,7 +49,7 @@ __attribute__((destructor)) static void print_at_exit(void)
         close(fd);
 }
 
-__attribute__((constructor)) static void start_library(void)
+__attribute__((constructor)) void hak_start(void)
 {
     options_read_environment();
     front_init();

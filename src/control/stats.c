@@ -40,7 +40,7 @@ static void add_heap(struct heap *h, void *context)
         add_class(n, h, class);
     for (int i = 0; i < COUNTER_COUNT; i++)
         n->counters[i] += load_relaxed(&h->counters[i]);
-    lock_release(&h->lock);
+    heap_unlock_visited(h);
 }
 
 void numbers_read(struct numbers *n)

@@ -164,7 +164,8 @@ static HAK_COLD void die_double_free(void *p)
 
 void heap_put(struct heap *h, struct slab *s, void *p)
 {
-    if (HAK_UNLIKELY(load_relaxed(&s->heap) != h || s->free == p || s->used == 0))
+    if (HAK_UNLIKELY(load_relaxed(&s->heap) != h || s->free == p || s->used == 0 ||
+                     (char *)p >= slab_frontier(s)))
         die_double_free(p);
     if (HAK_UNLIKELY(!slab_block_starts_at(s, p)))
         die_bad_block(s, p);
@@ -273,7 +274,7 @@ static void grow_capacity(struct heap *h, struct magazine *m, uint32_t class)
 static bool next_is_zeroed(struct heap *h, uint32_t class)
 {
     const struct slab *s = heap_find_slab(h, class);
-    return s != NULL && s->zeroed && s->free == NULL;
+    return s != NULL && slab_next_is_zeroed(s);
 }
 
 static void *fill(struct heap *h, struct magazine *m, uint32_t class, bool *zeroed)
@@ -335,22 +336,20 @@ static void spill_half(struct heap *h, struct magazine *m, void *p)
     magazine_set_room(m, cap - keep - 1);
 }
 
-/* The magazine is not full: the fast path sent the block here because it stands in the slot above
- * the room, which says something only if the magazine is not empty. */
-static void push_with_care(struct magazine *m, void *p)
+/* The fast path sends a block here as well because it stands in the slot above the room, which says
+ * something only if the magazine is not empty. */
+static bool push_with_care(struct magazine *m, void *p)
 {
     if (m->room < m->cap && m->slots[m->room] == p)
         die_double_free(p);
-    magazine_push(m, p);
+    return magazine_push(m, p);
 }
 
 void heap_flush(struct heap *h, uint32_t class, void *p)
 {
     struct magazine *m = magazine_of(h, class);
-    if (m->room != 0) {
-        push_with_care(m, p);
+    if (push_with_care(m, p))
         return;
-    }
     heap_lock_own(h);
     count(h, COUNTER_flush, 1);
     if (has_shrunk(h)) {
@@ -385,7 +384,7 @@ void *heap_alloc_detached(uint32_t class)
     if (h == NULL)
         return NULL;
     void *p = heap_take_one(h, class);
-    lock_release(&h->lock);
+    heap_unlock_visited(h);
     return p;
 }
 
@@ -396,10 +395,10 @@ void heap_free_detached(struct heap *owner, void *p)
         struct slab *s = slab_of_unit(unit_of(p));
         if (load_relaxed(&s->heap) == owner) {
             heap_put(owner, s, p);
-            lock_release(&owner->lock);
+            heap_unlock_visited(owner);
             return;
         }
-        lock_release(&owner->lock);
+        heap_unlock_visited(owner);
     }
     /* Not to be waited for, or adopted meanwhile: whoever empties the inbox sends it on. */
     inbox_push(owner, p, hak_classes[slab_of_unit(unit_of(p))->class].size);

@@ -248,6 +248,8 @@ void slab_list(struct heap *h, struct slab *s);
 /* With the lock held: takes what is in the inbox. `own`: by the heap's thread itself, which may put
  * blocks into its magazines. */
 void inbox_drain(struct heap *h, bool own);
+/* Releases the lock of a heap that is not the calling thread's. */
+void heap_unlock_visited(struct heap *other);
 /* Hangs a single block into the inbox. Lock-free. */
 void inbox_push(struct heap *to, void *p, size_t bytes);
 /* Sends a block of another heap's home by way of the outbox; `locked`: the caller holds h's lock. */

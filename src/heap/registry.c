@@ -121,7 +121,8 @@ void registry_abandon(struct heap *h)
     /* First the state, then the inbox: whoever pushes later sees the state. */
     set_state(h, HEAP_ORPHAN);
     inbox_drain(h, false);
-    heap_unlock_own(h);
+    hak_thread.in_own_heap = false;
+    heap_unlock_visited(h);
     if (lock_take_if_safe(&registry.lock)) {
         push_orphan(h);
         lock_release(&registry.lock);
@@ -138,7 +139,7 @@ static struct heap *borrow_existing(void)
             continue;
         if (load_relaxed(&h->state) == HEAP_ORPHAN)
             return h;
-        lock_release(&h->lock);
+        heap_unlock_visited(h);
     }
     return NULL;
 }
@@ -189,7 +190,7 @@ struct slab *registry_adopt_slab(struct heap *h, uint32_t class)
     for (int looks = 0; o != NULL && s == NULL && looks < ADOPT_LOOKS; looks++) {
         if (o != h && lock_try(&o->lock)) {
             s = slab_orphaned_to_owned(o, h, class);
-            lock_release(&o->lock);
+            heap_unlock_visited(o);
         }
         o = o->orphan_next;
     }

@@ -78,14 +78,30 @@ void inbox_push(struct heap *to, void *p, size_t bytes)
 
 /* ---- the sending side ---- */
 
-/* Empties another heap's inbox if nobody else is at it. */
+/* Leaves a heap that is not the caller's. If it is an orphan, a sender may have found the lock taken
+ * and gone: then what it sent is for this visitor to take. The fences make it either see the node or
+ * let the sender see the lock free (each side writes one word and then reads the other's). */
+void heap_unlock_visited(struct heap *other)
+{
+    for (;;) {
+        lock_release(&other->lock);
+        atomic_thread_fence(memory_order_seq_cst);
+        if (load_relaxed(&other->state) != HEAP_ORPHAN || load_relaxed(&other->inbox) == NULL ||
+            load_relaxed(&other->inbox) == INBOX_CLOSED || !lock_try(&other->lock))
+            return;
+        inbox_drain(other, false);
+    }
+}
+
+/* Empties another heap's inbox, or leaves that to whoever is at it. */
 static void help(struct heap *h, struct heap *other)
 {
+    atomic_thread_fence(memory_order_seq_cst); /* after the push; see heap_unlock_visited */
     if (!lock_try(&other->lock))
         return;
     count(h, COUNTER_remote_help, 1);
     inbox_drain(other, false);
-    lock_release(&other->lock);
+    heap_unlock_visited(other);
 }
 
 static bool wants_help(struct heap *to)

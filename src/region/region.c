@@ -48,15 +48,14 @@ static size_t side_bytes_per_granule(void)
 static bool reserve_side_arrays(size_t granules)
 {
     size_t units = granules * GRANULE_UNITS;
-    char *words = os_reserve(units * sizeof(uintptr_t), true);
-    char *rest = os_reserve(
-        granules * (side_bytes_per_granule() - GRANULE_UNITS * sizeof(uintptr_t)) + 4 * UNIT_SIZE,
-        false);
+    size_t words_size = units * sizeof(uintptr_t);
+    size_t rest_size = granules * side_bytes_per_granule() - words_size + 4 * UNIT_SIZE;
+    char *words = os_reserve(words_size, true), *rest = os_reserve(rest_size, false);
     if (words == NULL || rest == NULL) {
         if (words != NULL)
-            os_unmap(words, units * sizeof(uintptr_t));
+            os_unmap(words, words_size);
         if (rest != NULL)
-            os_unmap(rest, granules);
+            os_unmap(rest, rest_size);
         return false;
     }
     hak_region.words = (_Atomic uintptr_t *)words;

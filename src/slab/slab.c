@@ -37,7 +37,7 @@ void slab_init(size_t unit, uint32_t class, struct heap *owner, bool zeroed)
     s->free = NULL;
     store_relaxed(&s->heap, owner);
     s->used = 0;
-    s->carved = 0;
+    s->carved = s->high = 0;
     s->next = s->prev = 0;
     s->class = (uint8_t) class;
     s->listed = false;
@@ -68,13 +68,15 @@ uint32_t slab_take(struct slab *s, void **out, uint32_t n)
     }
     s->free = b;
     const struct class_info *c = &hak_classes[s->class];
-    char *next = slab_base(s) + (size_t)s->carved * c->size;
+    char *next = slab_frontier(s);
     uint32_t carve = c->capacity - s->carved;
     if (carve > n - taken)
         carve = n - taken;
     for (uint32_t i = 0; i < carve; i++, next += c->size)
         out[taken + i] = next;
     s->carved += carve;
+    if (s->high < s->carved)
+        s->high = s->carved;
     taken += carve;
     s->used += taken;
     return taken;
@@ -82,6 +84,6 @@ uint32_t slab_take(struct slab *s, void **out, uint32_t n)
 
 uint32_t slab_touched_units(const struct slab *s)
 {
-    size_t bytes = (size_t)s->carved * hak_classes[s->class].size;
+    size_t bytes = (size_t)s->high * hak_classes[s->class].size;
     return (uint32_t)((bytes + UNIT_SIZE - 1) >> UNIT_SHIFT);
 }

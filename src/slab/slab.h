@@ -37,7 +37,8 @@ struct slab {
      * block of the slab. */
     _Atomic(struct heap *) heap;
     uint32_t used;       /* blocks handed out: in the program's hands or in a magazine */
-    uint32_t carved;     /* blocks cut so far; the rest of the slab is untouched */
+    uint32_t carved;     /* blocks below this one have been cut; the frontier */
+    uint32_t high;       /* highest frontier so far: what lies above has never been touched */
     uint32_t next, prev; /* neighbours among the heap's slabs of the class with free blocks: unit
                             index + 1, 0 ends the list */
     uint8_t class;
@@ -106,13 +107,30 @@ bool class_block_starts_at(uint32_t class, size_t offset);
  * out[0..]; returns how many. */
 uint32_t slab_take(struct slab *s, void **out, uint32_t n);
 
-/* Puts a block on the free list. */
+/* Address of the first block that is not cut. */
+HAK_INLINE char *slab_frontier(const struct slab *s)
+{
+    return slab_base(s) + (size_t)s->carved * hak_classes[s->class].size;
+}
+
+/* Takes a block back: below the frontier by moving that, so that a block which was cut in advance and
+ * never used is not touched now; any other onto the free list. */
 HAK_INLINE void slab_put(struct slab *s, void *p)
 {
+    s->used--;
+    if ((char *)p + hak_classes[s->class].size == slab_frontier(s)) {
+        s->carved--;
+        return;
+    }
     struct block *b = p;
     b->next = s->free;
     s->free = b;
-    s->used--;
+}
+
+/* Whether the next block taken is untouched memory of a slab that came zeroed. */
+HAK_INLINE bool slab_next_is_zeroed(const struct slab *s)
+{
+    return s->zeroed && s->free == NULL && s->carved == s->high;
 }
 
 HAK_INLINE bool slab_is_full(const struct slab *s)

@@ -26,9 +26,8 @@ static struct super *super_at(size_t granule)
 
 static void map_set(_Atomic uint64_t *map, size_t granule)
 {
-    uint64_t bit = (uint64_t)1 << (granule % BITS);
-    if ((load_relaxed(&map[granule / BITS]) & bit) == 0 || map == purgeable)
-        atomic_fetch_or_explicit(&map[granule / BITS], bit, memory_order_acq_rel);
+    atomic_fetch_or_explicit(&map[granule / BITS], (uint64_t)1 << (granule % BITS),
+                             memory_order_acq_rel);
 }
 
 static void map_clear(_Atomic uint64_t *map, size_t granule)

@@ -100,12 +100,12 @@ static void double_free_mid(void)
 
 static void double_free_run(void)
 {
-    free_twice(256 * KIB);
+    free_twice(300 * KIB);
 }
 
 static void double_free_run_older(void)
 {
-    free_again_after(256 * KIB, few_blocks);
+    free_again_after(300 * KIB, few_blocks);
 }
 
 static void double_free_big(void)

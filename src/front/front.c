@@ -31,14 +31,37 @@ static void thread_exits(void *heap)
     purge_if_due();
 }
 
+/* glibc's fork takes its list of open streams after these handlers ran and before its own malloc's
+ * locks, because threads allocate while they hold a stream. Locks of another malloc must come after
+ * that list as well, so it is taken here already: it is recursive, and glibc resets it in the child
+ * (as it takes it: only if there are threads). */
+extern void _IO_list_lock(void) __attribute__((weak));
+extern void _IO_list_unlock(void) __attribute__((weak));
+extern char __libc_single_threaded __attribute__((weak));
+
+static bool streams_locked; /* between the handlers of one fork, under the registry's fork lock */
+
+static bool lock_streams(void)
+{
+    if (_IO_list_lock == NULL || &__libc_single_threaded == NULL || __libc_single_threaded)
+        return false;
+    _IO_list_lock();
+    return true;
+}
+
 static void before_fork(void)
 {
+    bool locked = lock_streams();
     registry_before_fork();
+    streams_locked = locked;
 }
 
 static void after_fork_in_parent(void)
 {
+    bool locked = streams_locked;
     registry_after_fork(false);
+    if (locked)
+        _IO_list_unlock();
 }
 
 static void after_fork_in_child(void)

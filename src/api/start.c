@@ -52,6 +52,7 @@ __attribute__((destructor)) static void print_at_exit(void)
 __attribute__((constructor)) void hak_start(void)
 {
     options_read_environment();
+    region_init(); /* before there are threads: the fast path reads the window without a fence */
     front_init();
     if (hak_options.crash_log && !HAK_SANITIZED)
         crash_install();

@@ -168,12 +168,23 @@ HAK_INLINE void *alloc_from_class(uint32_t class, bool *zeroed)
     return HAK_LIKELY(p != NULL) ? p : class_or_fail(class, zeroed);
 }
 
-void *front_alloc_slow(size_t size)
+static HAK_NOINLINE void *alloc_missed(size_t size)
 {
     bool zeroed;
-    if (HAK_LIKELY(size <= SLAB_MAX))
-        return alloc_from_class(class_for(size), &zeroed);
-    return pages_or_fail(size, 1, &zeroed);
+    return size <= SLAB_MAX ? class_or_fail(class_for(size), &zeroed)
+                            : pages_or_fail(size, 1, &zeroed);
+}
+
+/* Medium sizes are nearly as hot as small ones: their magazines are looked at before a frame is built.
+ * A small size comes here because its magazine is empty. */
+void *front_alloc_slow(size_t size)
+{
+    if (size > SMALL_MAX && size <= SLAB_MAX) {
+        void *p = magazine_pop(magazine_of(hak_thread.heap, class_for_mid(size)));
+        if (HAK_LIKELY(p != NULL))
+            return p;
+    }
+    return alloc_missed(size);
 }
 
 void *front_alloc_zeroed(size_t size)

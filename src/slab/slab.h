@@ -54,6 +54,14 @@ _Static_assert(sizeof(struct slab) == 64, "one line per unit");
 
 enum { FIRST_MID = 49, STEPS_PER_DOUBLING = 8 };
 
+/* Class for a request above SMALL_MAX: doubling k spans (1024 << k, 2048 << k] in eight steps. */
+HAK_INLINE uint32_t class_for_mid(size_t size)
+{
+    uint32_t doubling = 53 - (uint32_t)__builtin_clzll(size - 1);
+    uint32_t step = (uint32_t)((size - 1) >> (doubling + 7)) - STEPS_PER_DOUBLING;
+    return FIRST_MID + doubling * STEPS_PER_DOUBLING + step;
+}
+
 /* Class for a request of up to SLAB_MAX bytes. */
 HAK_INLINE uint32_t class_for(size_t size)
 {
@@ -63,10 +71,7 @@ HAK_INLINE uint32_t class_for(size_t size)
         return (uint32_t)((size + 15) / 16);
     if (size <= SMALL_MAX)
         return 32 + (uint32_t)((size - 512 + 31) / 32);
-    /* Doubling k spans (1024 << k, 2048 << k] in eight steps. */
-    uint32_t doubling = 53 - (uint32_t)__builtin_clzll(size - 1);
-    uint32_t step = (uint32_t)((size - 1) >> (doubling + 7)) - STEPS_PER_DOUBLING;
-    return FIRST_MID + doubling * STEPS_PER_DOUBLING + step;
+    return class_for_mid(size);
 }
 
 /* Class whose blocks of `size` are all aligned to `alignment`, CLASS_COUNT if there is none. */

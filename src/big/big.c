@@ -162,13 +162,17 @@ static void shrink(size_t granule, struct slab *s, size_t granules)
 static void *move(size_t granule, struct slab *s, size_t granules, size_t usable)
 {
     bool zeroed;
-    size_t old = s->granules, kept = old < granules ? old : granules;
+    size_t old = s->granules;
+    if (!region_can_forget())
+        return NULL;
     ptrdiff_t to = region_take(granules, GRANULE_SIZE, &zeroed);
     if (to < 0)
         return NULL;
-    if (!os_move(granule_address(granule), kept << GRANULE_SHIFT, granule_address((size_t)to),
-                 kept << GRANULE_SHIFT)) {
-        region_give((size_t)to, granules, false);
+    void *target = granule_address((size_t)to);
+    if (!os_move(granule_address(granule), old << GRANULE_SHIFT, target, old << GRANULE_SHIFT)) {
+        /* The target may have been unmapped all the same. */
+        if (os_map_over(target, granules << GRANULE_SHIFT))
+            region_give((size_t)to, granules, true);
         return NULL;
     }
     unit_set_word(granule * GRANULE_UNITS, WORD_FREED);

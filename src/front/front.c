@@ -127,13 +127,13 @@ HAK_INLINE void *alloc_pages(size_t size, size_t alignment, bool *zeroed)
     return p;
 }
 
-/* Memory that is free but not given back may be what is missing. */
-static bool make_room(void)
+/* Memory that is free but not given back may be what is missing. Whoever calls tries again, also if
+ * another thread was faster here. */
+static void make_room(void)
 {
     thread_enter();
-    bool some = purge_everything() > 0;
+    (void)purge_everything();
     thread_leave();
-    return some;
 }
 
 static HAK_COLD void *no_memory(void)
@@ -145,8 +145,10 @@ static HAK_COLD void *no_memory(void)
 static void *class_or_fail(uint32_t class, bool *zeroed)
 {
     void *p = alloc_class(class, zeroed);
-    if (HAK_UNLIKELY(p == NULL) && make_room())
+    if (HAK_UNLIKELY(p == NULL)) {
+        make_room();
         p = alloc_class(class, zeroed);
+    }
     return HAK_LIKELY(p != NULL) ? p : no_memory();
 }
 
@@ -155,8 +157,10 @@ static void *pages_or_fail(size_t size, size_t alignment, bool *zeroed)
     if (size > PTRDIFF_MAX || alignment > ALIGN_MAX)
         return no_memory();
     void *p = alloc_pages(size, alignment, zeroed);
-    if (HAK_UNLIKELY(p == NULL) && make_room())
+    if (HAK_UNLIKELY(p == NULL)) {
+        make_room();
         p = alloc_pages(size, alignment, zeroed);
+    }
     return HAK_LIKELY(p != NULL) ? p : no_memory();
 }
 
@@ -198,7 +202,7 @@ void *front_alloc_zeroed(size_t size)
 /* CLASS_COUNT: whole pages. */
 static uint32_t class_for_request(size_t alignment, size_t size)
 {
-    if (size > SLAB_MAX || alignment > SLAB_MAX)
+    if (size > SLAB_MAX || alignment > UNIT_SIZE) /* slabs start at any unit */
         return CLASS_COUNT;
     return alignment <= 8 ? class_for(size) : class_for_aligned(size, alignment);
 }
@@ -272,12 +276,14 @@ HAK_INLINE uintptr_t word_of(const void *p, const char *what)
 
 /* ---- free ---- */
 
-static void free_block(void *p, uintptr_t word)
+static void free_block(void *p)
 {
-    struct heap *h = own_heap(thread_enter()), *owner = heap_of_word(word);
+    struct heap *h = own_heap(thread_enter());
+    /* Only now: attaching a heap orders this after what its last visitors did to its slabs. */
+    uintptr_t word = unit_word(unit_of(p));
     if (h == NULL)
-        heap_free_detached(owner, p);
-    else if (h == owner)
+        heap_free_detached(heap_of_word(word), p);
+    else if (h == heap_of_word(word))
         heap_flush(h, class_of_word(word), p);
     else
         remote_send(h, word, p, false);
@@ -300,7 +306,7 @@ static HAK_NOINLINE void free_slower(void *p)
     int saved = errno;
     uintptr_t word = word_of(p, "free");
     if (word > WORD_TAG_MAX)
-        free_block(p, word);
+        free_block(p);
     else
         free_pages(p, word);
     purge_if_due();

@@ -205,8 +205,6 @@ void *heap_take_one(struct heap *h, uint32_t class)
     return p;
 }
 
-/* ---- refill ---- */
-
 /* ---- capacity ---- */
 
 static void return_block(struct heap *h, void *p)
@@ -231,9 +229,10 @@ static void put_slots(struct heap *h, struct magazine *m, uint32_t from, uint32_
 static void empty_magazine(struct heap *h, uint32_t class)
 {
     struct magazine *m = magazine_of(h, class);
-    put_slots(h, m, m->room, m->cap);
-    h->magazine_bytes -= (size_t)m->cap * hak_classes[class].size;
-    magazine_reset(m, 0);
+    uint32_t room = m->room, cap = m->cap;
+    magazine_close(m);
+    put_slots(h, m, room, cap);
+    h->magazine_bytes -= (size_t)cap * hak_classes[class].size;
 }
 
 static bool within_budget(const struct heap *h, size_t more)
@@ -252,23 +251,22 @@ static void move_budget_hand(struct heap *h)
     h->classes[class].active = false;
 }
 
-/* The magazine is empty and has been missed: doubles it if the budget allows. */
-static void grow_capacity(struct heap *h, struct magazine *m, uint32_t class)
+/* New capacity of an empty magazine that has been missed: the double if the budget allows. */
+static uint32_t grown_capacity(struct heap *h, uint32_t cap, uint32_t class)
 {
-    uint32_t cap = m->cap, most = hak_magazine_slots[class];
+    size_t size = hak_classes[class].size;
+    uint32_t most = hak_magazine_slots[class];
     if (most > hak_options.magazine_max)
         most = (uint32_t)hak_options.magazine_max;
     uint32_t wanted = cap != 0 ? 2 * cap : CAP_FIRST;
     if (wanted > most)
         wanted = most;
-    size_t more = (size_t)(wanted - cap) * hak_classes[class].size;
-    if (wanted > cap && cap != 0 && !within_budget(h, more)) {
+    if (wanted > cap && cap != 0 && !within_budget(h, (wanted - cap) * size)) {
         move_budget_hand(h);
         wanted = cap;
-        more = 0;
     }
-    h->magazine_bytes += more;
-    magazine_reset(m, wanted);
+    h->magazine_bytes += wanted * size - cap * size;
+    return wanted;
 }
 
 static bool next_is_zeroed(struct heap *h, uint32_t class)
@@ -279,9 +277,10 @@ static bool next_is_zeroed(struct heap *h, uint32_t class)
 
 static void *fill(struct heap *h, struct magazine *m, uint32_t class, bool *zeroed)
 {
+    uint32_t before = m->cap;
+    magazine_close(m);
     h->classes[class].active = true;
-    grow_capacity(h, m, class);
-    uint32_t cap = m->cap;
+    uint32_t cap = grown_capacity(h, before, class);
     uint32_t wanted = (cap + 1) / 2;
     if (wanted == 1)
         *zeroed = next_is_zeroed(h, class);
@@ -289,7 +288,7 @@ static void *fill(struct heap *h, struct magazine *m, uint32_t class, bool *zero
     uint32_t taken = take_blocks(h, class, top, wanted);
     if (taken < wanted)
         memmove(top + (wanted - taken), top, taken * sizeof *top);
-    magazine_set_room(m, cap - taken);
+    magazine_open(m, cap - taken, cap);
     return magazine_pop(m);
 }
 
@@ -330,10 +329,11 @@ static bool has_shrunk(const struct heap *h)
 static void spill_half(struct heap *h, struct magazine *m, void *p)
 {
     uint32_t cap = m->cap, keep = cap / 2;
+    magazine_close(m);
     put_slots(h, m, keep, cap);
     memmove(&m->slots[cap - keep], m->slots, keep * sizeof m->slots[0]);
     m->slots[cap - keep - 1] = p;
-    magazine_set_room(m, cap - keep - 1);
+    magazine_open(m, cap - keep - 1, cap);
 }
 
 /* The fast path sends a block here as well because it stands in the slot above the room, which says
@@ -390,6 +390,8 @@ void *heap_alloc_detached(uint32_t class)
 
 void heap_free_detached(struct heap *owner, void *p)
 {
+    if (load_relaxed(&owner->state) == HEAP_LOST)
+        return; /* nobody can have it back */
     if (thread_may_wait()) {
         lock_take(&owner->lock);
         struct slab *s = slab_of_unit(unit_of(p));

@@ -61,7 +61,7 @@ struct live_runs {
     _Atomic size_t bytes, count;
 };
 
-enum { RUN_CACHE_SLOTS = 16, OUTBOX_SLOTS = 8 };
+enum { RUN_CACHE_SLOTS = 4, OUTBOX_SLOTS = 8 };
 
 /* Freed runs this thread keeps. Its thread alone. */
 struct run_cache {
@@ -141,10 +141,22 @@ HAK_INLINE void magazine_set_room(struct magazine *m, uint32_t room)
     __atomic_store_n(&m->room, room, __ATOMIC_RELAXED);
 }
 
-HAK_INLINE void magazine_reset(struct magazine *m, uint32_t cap)
+/* Shows an empty magazine without capacity while its slots are worked on: a signal handler on this
+ * thread then neither takes what is being put back nor adds what would be overwritten. */
+HAK_INLINE void magazine_close(struct magazine *m)
 {
+    __atomic_store_n(&m->cap, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&m->room, 0, __ATOMIC_RELAXED);
+    atomic_signal_fence(memory_order_seq_cst);
+}
+
+/* The room first: until the capacity follows, the magazine is empty, and a block pushed finds its
+ * place below the others. */
+HAK_INLINE void magazine_open(struct magazine *m, uint32_t room, uint32_t cap)
+{
+    atomic_signal_fence(memory_order_seq_cst);
+    __atomic_store_n(&m->room, room, __ATOMIC_RELAXED);
     __atomic_store_n(&m->cap, cap, __ATOMIC_RELAXED);
-    __atomic_store_n(&m->room, cap, __ATOMIC_RELAXED);
 }
 
 /* Blocks in it, by anybody's leave; at most a moment old. */

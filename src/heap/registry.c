@@ -213,20 +213,36 @@ static struct {
 static void fork_take_heap(struct heap *h, void *context)
 {
     (void)context;
-    if (h->fork_held || h == forking.interrupted || !lock_take_patiently(&h->lock))
+    if (h->fork_held || h == forking.interrupted || load_relaxed(&h->state) == HEAP_LOST)
         return;
-    h->fork_held = true;
-    /* acquire: the chains' links come with it. */
-    h->fork_inbox = exchange_acq_rel(&h->inbox, INBOX_CLOSED);
+    h->fork_held = lock_take_patiently(&h->lock);
+}
+
+/* After all locks: a thread that spins on a closed inbox holds none that is still wanted. */
+static void fork_close_inbox(struct heap *h, void *context)
+{
+    (void)context;
+    if (h->fork_held) /* acquire: the nodes' content comes with them */
+        h->fork_inbox = exchange_acq_rel(&h->inbox, INBOX_CLOSED);
+}
+
+/* Waits for as long as it takes, unless the lock may be this thread's own: held by what its signal
+ * handler interrupted. */
+static bool fork_take(struct lock *l, bool nested)
+{
+    if (nested)
+        return lock_take_patiently(l);
+    lock_take(l);
+    return true;
 }
 
 /* Heaps may join the list until the registry is locked. */
-static bool fork_take_heaps(void)
+static bool fork_take_heaps(bool nested)
 {
     for (;;) {
         struct heap *newest = load_acquire(&registry.all);
         registry_each(fork_take_heap, NULL);
-        if (!lock_take_patiently(&registry.lock))
+        if (!fork_take(&registry.lock, nested))
             return false;
         if (load_relaxed(&registry.all) == newest)
             return true;
@@ -234,20 +250,23 @@ static bool fork_take_heaps(void)
     }
 }
 
-/* Waits are bounded but for the fork lock itself, whose holder is bound in turn: a thread that waits
- * for it in a handler may hold its own heap's lock, and the fork goes on without that heap. */
+/* The wait for a heap is bounded in any case: its owner may itself wait to fork, in a handler that
+ * interrupted a slow path, and the fork goes on without that heap. */
 void registry_before_fork(void)
 {
-    if (hak_thread.forking)
-        return; /* a handler that interrupted a fork forks: the state is the outer one's */
-    hak_thread.forking = true;
+    if (hak_thread.forking++ > 0)
+        return;
+    bool nested = thread_enter() > 1;
     lock_take(&registry.fork_lock);
     forking.interrupted = hak_thread.in_own_heap ? hak_thread.heap : NULL;
-    forking.registry_lock = fork_take_heaps();
-    forking.purge_lock = lock_take_patiently(purge_lock());
-    forking.big_lock = lock_take_patiently(big_lock());
-    forking.region_lock = lock_take_patiently(region_lock());
+    forking.registry_lock = fork_take_heaps(nested);
+    forking.purge_lock = fork_take(purge_lock(), nested);
+    forking.big_lock = fork_take(big_lock(), nested);
+    forking.region_lock = fork_take(region_lock(), nested);
+    hak_thread.closed_inboxes = true;
+    registry_each(fork_close_inbox, NULL);
     hak_thread.holds_all = true;
+    thread_leave();
 }
 
 static void forget_thread_of(struct heap *h)
@@ -255,7 +274,7 @@ static void forget_thread_of(struct heap *h)
     for (uint32_t class = 0; class < CLASS_COUNT; class ++) {
         struct magazine *m = magazine_of(h, class);
         if (m->cap != 0) /* else the page of an unused magazine stays untouched */
-            magazine_reset(m, 0);
+            magazine_close(m);
     }
     h->magazine_bytes = 0;
     for (int i = 0; i < OUTBOX_SLOTS; i++)
@@ -296,18 +315,21 @@ static void give_if(bool taken, struct lock *l)
 
 void registry_after_fork(bool in_child)
 {
-    if (!hak_thread.holds_all)
-        return;
+    if (--hak_thread.forking > 0)
+        return; /* the locks are the outer fork's */
+    thread_enter();
     hak_thread.holds_all = false;
     if (in_child) {
         registry.orphans = NULL;
         registry_each(fork_settle_in_child, NULL);
+        forking.purge_lock = true; /* guards guesses only: free in any case */
     }
     give_if(forking.region_lock, region_lock());
     give_if(forking.big_lock, big_lock());
     give_if(forking.purge_lock, purge_lock());
     registry_each(fork_give_heap, NULL);
+    hak_thread.closed_inboxes = false;
     give_if(forking.registry_lock, &registry.lock);
     lock_release(&registry.fork_lock);
-    hak_thread.forking = false;
+    thread_leave();
 }

@@ -1,10 +1,11 @@
 /* Remote frees. A block freed by another thread than its owner's stays in that thread's magazine if
  * there is room: the thread that has it in its cache is the best one to use it next. Beyond that, and
- * in threads that do not allocate the class, it is noted in a parcel for the owner; a full parcel goes into the owner's inbox by one compare-and-swap. The block itself is not touched
- * on the way, neither by the sender nor by the owner, who puts it from the parcel into a magazine: two
- * cache lines travel for 30 blocks. The owner empties its inbox when a magazine runs dry.
+ * in threads that do not allocate the class, it is noted in a parcel for the owner; a full parcel goes
+ * into the owner's inbox by one compare-and-swap. The block itself is not touched on the way, neither by
+ * the sender nor by the owner, who puts it from the parcel into a magazine: two cache lines travel for
+ * 30 blocks. The owner empties its inbox when a magazine runs dry.
  *
- * A parcel is an ordinary block of the sender's heap, and the owner frees it as such: remotely.
+ * A parcel is an ordinary block from the sender's magazine, and the owner frees it as such.
  *
  * Why nothing is lost and nothing is freed twice:
  *   - A node is private to the sender until its CAS (release) makes it the inbox's head; whoever
@@ -61,6 +62,12 @@ static void inbox_push_node(struct heap *to, struct block *node, size_t bytes)
 {
     struct block *head = load_relaxed(&to->inbox);
     do {
+        if (HAK_UNLIKELY(head == INBOX_CLOSED) && hak_thread.closed_inboxes && to->fork_held) {
+            node_memory(node)->next =
+                to->fork_inbox; /* closed by this thread, which opens it again */
+            to->fork_inbox = node;
+            return;
+        }
         while (HAK_UNLIKELY(head == INBOX_CLOSED)) {
             sched_yield(); /* a fork is under way, for as long as it takes */
             head = load_relaxed(&to->inbox);
@@ -129,13 +136,26 @@ void outbox_flush_all(struct heap *h)
         outbox_flush(h, &h->outbox[i]);
 }
 
+/* Past the magazine's capacity and budget, whose upkeep may itself send blocks home. The inbox is
+ * looked at, because a thread that only frees gets its parcels back there. */
+static void *take_under_lock(struct heap *h, uint32_t class)
+{
+    heap_lock_own(h);
+    if (load_relaxed(&h->inbox) != NULL)
+        inbox_drain(h, true);
+    void *p = magazine_pop(magazine_of(h, class));
+    if (p == NULL)
+        p = heap_take_one(h, class);
+    heap_unlock_own(h);
+    return p;
+}
+
 static struct parcel *parcel_new(struct heap *h, bool locked)
 {
     uint32_t class = class_for(sizeof(struct parcel));
     struct parcel *c = locked ? heap_take_one(h, class) : magazine_pop(magazine_of(h, class));
-    bool zeroed;
     if (c == NULL && !locked)
-        c = heap_refill(h, class, &zeroed);
+        c = take_under_lock(h, class);
     if (c != NULL)
         c->count = c->bytes = 0;
     return c;
@@ -181,6 +201,8 @@ static void receive(struct reception *r, void *p)
 {
     size_t unit = unit_of(p);
     uintptr_t word = unit_word(unit);
+    if (HAK_UNLIKELY(word <= WORD_TAG_MAX))
+        os_fatal("free(%p): double free: the block is free already", (uintptr_t)p);
     uint32_t class = class_of_word(word);
     r->blocks++;
     /* The word is stored under the lock of the heap it named before, which is this one if it is

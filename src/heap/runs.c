@@ -4,7 +4,7 @@
 #include "purge/purge.h"
 #include "super/super.h"
 
-enum { CACHE_UNITS = 8 /* 512 KiB per thread at most */ };
+enum { CACHE_UNITS = 16 /* 1 MiB per thread at most */ };
 
 /* What lives, less what each heap's thread keeps in its own books (struct heap, live_runs). */
 static struct live_runs detached;

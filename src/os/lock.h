@@ -32,7 +32,7 @@ HAK_INLINE void lock_take(struct lock *l)
  * handler), where waiting could be for ever. */
 bool lock_take_bounded(struct lock *l);
 
-/* Yields and tries again for some 20 ms: long enough for any holder that runs. */
+/* Yields and tries again for some 100 ms: long enough for any holder that runs. */
 bool lock_take_patiently(struct lock *l);
 
 /* Takes it the way the calling thread may: see thread_may_wait. False: not taken. */

@@ -19,8 +19,10 @@ struct thread {
     bool exited;
     /* The thread is inside its own heap's lock. */
     bool in_own_heap;
-    /* Between the fork handlers: the locks are taken, being taken or being given back. */
-    bool forking;
+    /* Forks this thread is between the handlers of: above 1, a handler that interrupted one forks. */
+    uint8_t forking;
+    /* Inboxes are closed, by this thread: it must not wait for them to open. */
+    bool closed_inboxes;
     /* The thread is about to fork and holds every lock: taking and releasing are no-ops for it. */
     bool holds_all;
 };

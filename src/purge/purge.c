@@ -12,6 +12,7 @@ static struct {
     _Atomic uint64_t last_ms;   /* time of the last purge */
     _Atomic uint64_t regret_ms; /* time of the last regret or halving */
     _Atomic size_t total;
+    _Atomic bool refused; /* the kernel took nothing back at the last purge */
 } purge;
 
 static size_t largest(size_t a, size_t b)
@@ -72,11 +73,8 @@ static size_t purge_down_to(size_t keep)
     return bytes;
 }
 
-static HAK_COLD void purge_excess(void)
+static void purge_excess_locked(uint64_t now)
 {
-    if (!lock_try(&purge.lock))
-        return;
-    uint64_t now = os_now_ms();
     fade_regret(now);
     size_t allowed = allowance();
     if (purge_dirty_bytes() > allowed + slack(allowed)) {
@@ -85,8 +83,22 @@ static HAK_COLD void purge_excess(void)
             store_relaxed(&purge.recent, (size_t)0);
         add_relaxed(&purge.recent, bytes);
         store_relaxed(&purge.last_ms, now);
+        /* Locked pages, say: trying at every free would help nobody. */
+        store_relaxed(&purge.refused, bytes == 0);
     }
-    lock_release(&purge.lock);
+}
+
+static HAK_COLD void purge_excess(void)
+{
+    uint64_t now = os_now_ms();
+    if (load_relaxed(&purge.refused) && now - load_relaxed(&purge.last_ms) < REGRET_WINDOW_MS)
+        return;
+    thread_enter(); /* a handler must not wait for the locks that are taken here */
+    if (lock_try(&purge.lock)) {
+        purge_excess_locked(now);
+        lock_release(&purge.lock);
+    }
+    thread_leave();
 }
 
 void purge_look(size_t dirty)

@@ -48,8 +48,8 @@ static size_t side_bytes_per_granule(void)
 static bool reserve_side_arrays(size_t granules)
 {
     size_t units = granules * GRANULE_UNITS;
-    size_t words_size = units * sizeof(uintptr_t);
-    size_t rest_size = granules * side_bytes_per_granule() - words_size + 4 * UNIT_SIZE;
+    size_t words_size = round_up(units * sizeof(uintptr_t), UNIT_SIZE);
+    size_t rest_size = granules * side_bytes_per_granule() + 4 * UNIT_SIZE;
     char *words = os_reserve(words_size, true), *rest = os_reserve(rest_size, false);
     if (words == NULL || rest == NULL) {
         if (words != NULL)
@@ -128,6 +128,7 @@ static bool choose_window(void)
             return true;
         }
         os_unmap((void *)hak_region.base, size);
+        region.reserved = false;
     }
     return false;
 }
@@ -350,14 +351,12 @@ void region_give(size_t first, size_t n, bool zeroed)
 
 void region_forget(size_t first, size_t n)
 {
-    if (region.reserved) {
-        /* The hole must stay ours. */
-        if (!os_map_over(granule_address(first), n << GRANULE_SHIFT))
-            return; /* stays taken: others may map there now */
-        give(first, n, GRANULE_CLEAN);
-        return;
-    }
     give(first, n, GRANULE_UNMAPPED);
+}
+
+bool region_can_forget(void)
+{
+    return !region.reserved;
 }
 
 size_t region_top(void)

@@ -59,8 +59,10 @@ bool region_extend(size_t first, size_t n, bool *zeroed);
 /* Gives n taken granules back; their pages have been purged if `zeroed`. */
 void region_give(size_t first, size_t n, bool zeroed);
 
-/* The n granules are not mapped any more (they were moved away). */
+/* The n granules are not mapped any more (they were moved away). Only where region_can_forget: a hole
+ * in a reserved window could be taken by others before it is closed. */
 void region_forget(size_t first, size_t n);
+bool region_can_forget(void);
 
 /* One past the highest granule that was ever taken. */
 size_t region_top(void);

@@ -43,7 +43,7 @@ static enum kind kind_for(uint32_t n)
 
 static _Atomic uint64_t *available_map(size_t granule)
 {
-    return available[super_at(granule)->kind];
+    return available[load_relaxed(&super_at(granule)->kind)];
 }
 
 static uint32_t run_mask(uint32_t first, uint32_t n)
@@ -86,9 +86,11 @@ static bool claim(size_t granule, uint32_t mask)
 
 static void release(size_t granule, uint32_t mask)
 {
+    /* The map first: once its units are free the SuperSlab may become another kind's. */
+    _Atomic uint64_t *map = available_map(granule);
     /* release: the last owner's accesses come before the next one's. */
     atomic_fetch_or_explicit(&super_at(granule)->free, mask, memory_order_acq_rel);
-    map_set(available_map(granule), granule);
+    map_set(map, granule);
 }
 
 /* After a claim: accounts for it and says whether the units are clean. */
@@ -153,7 +155,7 @@ static ptrdiff_t take_new(uint32_t n, bool *zeroed)
         return REGION_NONE;
     add_relaxed(&hak_supers.mapped, 1);
     struct super *s = super_at((size_t)granule);
-    s->kind = (uint8_t)kind_for(n);
+    store_relaxed(&s->kind, (uint8_t)kind_for(n));
     advise((size_t)granule, kind_for(n));
     store_relaxed(&s->dirty, *zeroed ? 0 : (uint32_t)ALL_FREE);
     if (!*zeroed)
@@ -163,6 +165,8 @@ static ptrdiff_t take_new(uint32_t n, bool *zeroed)
     uint32_t rest = (uint32_t)ALL_FREE & ~mine;
     if (rest != 0)
         release((size_t)granule, rest);
+    if (!*zeroed)
+        map_set(purgeable, (size_t)granule);
     return granule * (ptrdiff_t)GRANULE_UNITS;
 }
 

@@ -11,7 +11,7 @@
 struct super {
     _Atomic uint32_t free;  /* bit = unit is free. Taken by CAS, given by OR */
     _Atomic uint32_t dirty; /* bit = unit may hold something else than zeros */
-    uint8_t kind;           /* what it is cut into; set before its first unit is free */
+    _Atomic uint8_t kind;   /* what it is cut into; set before its first unit is free */
 };
 
 /* Takes n <= 32 neighbouring units of one SuperSlab. Returns the first one's index or REGION_NONE;

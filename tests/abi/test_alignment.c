@@ -131,7 +131,11 @@ int main(void)
         test_natural_alignment(size);
     }
     test_natural_alignment_of_realloc();
+    /* Held, so that what follows does not start at addresses that are round by chance. */
+    void *odd = malloc(300000);
+    CHECK(odd != NULL);
     test_requested_alignments();
+    free(odd);
     for (size_t alignment = 8; alignment <= 4 * MIB; alignment *= 4) {
         test_aligned_among_plain(alignment);
         test_realloc_of_aligned(alignment);

@@ -81,7 +81,7 @@ static void a_magazine_is_a_stack(void **state)
     struct magazine *m = calloc(1, sizeof *m + CAP * sizeof(void *));
     assert_non_null(m);
     int blocks[CAP + 1];
-    magazine_reset(m, CAP);
+    magazine_open(m, CAP, CAP);
     for (uint32_t i = 0; i < CAP; i++) {
         assert_int_equal(magazine_kept(m), i);
         assert_true(magazine_push(m, &blocks[i]));

@@ -110,7 +110,7 @@ static void the_cache_is_bounded(void **state)
     for (size_t i = 0; i < ARRAY_LENGTH(p); i++) {
         assert_true(run_free(heap, unit_of(p[i])));
         assert_true(heap->runs.count <= RUN_CACHE_SLOTS);
-        assert_true(heap->runs.units * UNIT_SIZE <= 512 * KIB);
+        assert_true(heap->runs.units * UNIT_SIZE <= RUN_MAX);
     }
     size_t given = 0;
     for (size_t i = 0; i < ARRAY_LENGTH(p); i++)

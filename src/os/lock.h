@@ -1,4 +1,4 @@
-/* A futex lock. Slow paths only; none is held while the kernel is asked for memory. */
+/* A futex lock, for slow paths. */
 #ifndef HAK_LOCK_H
 #define HAK_LOCK_H
 

@@ -23,9 +23,12 @@ keep_maps() {
     cat "/proc/$2/maps" >"mapped/$1"
 }
 
-# stop SIGNAL: asks the server to end and waits for it; its status is the result.
+# stop SIGNAL: asks the server to end and waits for it; its status is the result. What the shell itself
+# says of a job that a signal ended depends on when it looks, and is not wanted.
 stop() {
     trap - EXIT
-    kill -s "$1" "$server"
-    wait "$server"
+    {
+        kill -s "$1" "$server"
+        wait "$server"
+    } 2>/dev/null
 }

@@ -4,7 +4,11 @@
  * something shared, and steps of all threads follow each other in every possible order (sequential
  * consistency). When all have come to an end, nobody is left who would empty the inbox, so every
  * batch must have been drained exactly once. The checker proves that it can fail on protocols that
- * are known to be wrong. */
+ * are known to be wrong.
+ *
+ * One difference from the code: here a sender that finds the orphan's lock taken waits for it. There
+ * it goes away, and whoever holds the lock looks at the inbox again after giving it back
+ * (heap_unlock_visited), which is argued in its comment and not modelled here. */
 #include "unit.h"
 
 #include <stdlib.h>

@@ -39,7 +39,12 @@ extern void _IO_list_lock(void) __attribute__((weak));
 extern void _IO_list_unlock(void) __attribute__((weak));
 extern char __libc_single_threaded __attribute__((weak));
 
-static bool streams_locked; /* between the handlers of one fork, under the registry's fork lock */
+/* Between the handlers of one fork, under the registry's fork lock. Signals are blocked meanwhile, as
+ * glibc does further inside: a handler that forks or allocates would meet a half-taken world. */
+static struct {
+    sigset_t signals;
+    bool streams_locked;
+} around_fork;
 
 static bool lock_streams(void)
 {
@@ -49,24 +54,41 @@ static bool lock_streams(void)
     return true;
 }
 
+static void unlock_streams(bool locked)
+{
+    if (locked)
+        _IO_list_unlock();
+}
+
 static void before_fork(void)
 {
-    bool locked = lock_streams();
-    registry_before_fork();
-    streams_locked = locked;
+    sigset_t signals;
+    os_block_signals(&signals);
+    for (;;) {
+        registry_await_fork();
+        bool locked = lock_streams();
+        if (registry_before_fork()) {
+            around_fork.signals = signals;
+            around_fork.streams_locked = locked;
+            return;
+        }
+        unlock_streams(locked);
+    }
 }
 
 static void after_fork_in_parent(void)
 {
-    bool locked = streams_locked;
+    bool locked = around_fork.streams_locked;
+    sigset_t signals = around_fork.signals;
     registry_after_fork(false);
-    if (locked)
-        _IO_list_unlock();
+    unlock_streams(locked);
+    os_restore_signals(&signals);
 }
 
 static void after_fork_in_child(void)
 {
     registry_after_fork(true);
+    os_restore_signals(&around_fork.signals);
 }
 
 void front_init(void)
@@ -184,9 +206,12 @@ static HAK_NOINLINE void *alloc_missed(size_t size)
 void *front_alloc_slow(size_t size)
 {
     if (size > SMALL_MAX && size <= SLAB_MAX) {
-        void *p = magazine_pop(magazine_of(hak_thread.heap, class_for_mid(size)));
-        if (HAK_LIKELY(p != NULL))
-            return p;
+        struct magazine *m = magazine_at(hak_thread.heap, hak_mid_offset[(size - 1) / MID_STEP]);
+        uint32_t room = m->room;
+        if (HAK_LIKELY(room < m->cap)) {
+            magazine_set_room(m, room + 1);
+            return m->slots[room];
+        }
     }
     return alloc_missed(size);
 }
@@ -230,11 +255,11 @@ size_t front_trim(void)
     struct heap *h = own_heap(thread_enter());
     if (h != NULL) {
         runs_empty(h);
-        heap_lock_own(h);
+        lock_take(&h->lock);
         inbox_drain(h, false);
         heap_empty_magazines(h);
         outbox_flush_all(h);
-        heap_unlock_own(h);
+        lock_release(&h->lock);
     }
     size_t bytes = purge_everything();
     thread_leave();
@@ -283,10 +308,8 @@ static void free_block(void *p)
     uintptr_t word = unit_word(unit_of(p));
     if (h == NULL)
         heap_free_detached(heap_of_word(word), p);
-    else if (h == heap_of_word(word))
-        heap_flush(h, class_of_word(word), p);
     else
-        remote_send(h, word, p, false);
+        heap_flush(h, word, p);
     thread_leave();
 }
 
@@ -299,7 +322,7 @@ static void free_pages(void *p, uintptr_t word)
         die_not_a_block(p, "free", WORD_FREED);
 }
 
-static HAK_NOINLINE void free_slower(void *p)
+void front_free_slow(void *p)
 {
     if (p == NULL)
         return;
@@ -311,20 +334,6 @@ static HAK_NOINLINE void free_slower(void *p)
         free_pages(p, word);
     purge_if_due();
     errno = saved;
-}
-
-/* Another thread's block first: like the fast path it trusts the pointer, which is looked at when the
- * magazine is flushed. */
-void front_free_slow(void *p)
-{
-    size_t unit = unit_of(p);
-    if (HAK_LIKELY(unit < hak_region.units)) {
-        uintptr_t word = unit_word(unit);
-        struct heap *h = hak_thread.heap;
-        if (word > WORD_TAG_MAX && heap_of_word(word) != h && magazine_keep(h, word, p))
-            return;
-    }
-    free_slower(p);
 }
 
 /* ---- size and resize ---- */

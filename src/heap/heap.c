@@ -38,8 +38,8 @@ void heap_init_tables(void)
     }
 }
 
-/* Rows beyond SMALL_MAX would not fit the array; they are folded onto entry 0, which the first row
- * then overwrites on purpose. */
+/* Rows that do not belong into an array are folded onto its entry 0, which the first row then
+ * overwrites on purpose or nobody reads. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Woverride-init"
 #define SMALL_INDEX(n) ((n) <= SMALL_MAX ? ((n) + 7) / 8 : 0)
@@ -47,8 +47,15 @@ const uint16_t hak_small_offset[SMALL_MAX / 8 + 1] = {
 #define CLASS(index, from, size, units, slot_count)                                                \
     [SMALL_INDEX(from)... SMALL_INDEX(size)] = (uint16_t)offsetof(struct magazines, m##index),
 #include "slab/size_classes.def"
-#undef CLASS
     [0] = (uint16_t)offsetof(struct magazines, m0),
+};
+#undef CLASS
+#define MID_INDEX(n) ((n) > SMALL_MAX ? ((n)-1) / MID_STEP : 0)
+const uint16_t hak_mid_offset[SLAB_MAX / MID_STEP] = {
+#define CLASS(index, from, size, units, slot_count)                                                \
+    [MID_INDEX(from)... MID_INDEX(size)] = (uint16_t)offsetof(struct magazines, m##index),
+#include "slab/size_classes.def"
+#undef CLASS
 };
 #pragma GCC diagnostic pop
 
@@ -296,7 +303,7 @@ void *heap_refill(struct heap *h, uint32_t class, bool *zeroed)
 {
     struct magazine *m = magazine_of(h, class);
     *zeroed = false;
-    heap_lock_own(h);
+    lock_take(&h->lock);
     count(h, COUNTER_refill, 1);
     void *p = NULL;
     if (load_relaxed(&h->inbox) != NULL) {
@@ -305,7 +312,7 @@ void *heap_refill(struct heap *h, uint32_t class, bool *zeroed)
     }
     if (p == NULL)
         p = fill(h, m, class, zeroed);
-    heap_unlock_own(h);
+    lock_release(&h->lock);
     return p;
 }
 
@@ -345,12 +352,10 @@ static bool push_with_care(struct magazine *m, void *p)
     return magazine_push(m, p);
 }
 
-void heap_flush(struct heap *h, uint32_t class, void *p)
+static void flush_own(struct heap *h, uint32_t class, void *p)
 {
     struct magazine *m = magazine_of(h, class);
-    if (push_with_care(m, p))
-        return;
-    heap_lock_own(h);
+    lock_take(&h->lock);
     count(h, COUNTER_flush, 1);
     if (has_shrunk(h)) {
         count(h, COUNTER_flush_all, 1);
@@ -365,7 +370,17 @@ void heap_flush(struct heap *h, uint32_t class, void *p)
         heap_put(h, slab_of_unit(unit_of(p)), p);
     else
         spill_half(h, m, p);
-    heap_unlock_own(h);
+    lock_release(&h->lock);
+}
+
+void heap_flush(struct heap *h, uintptr_t word, void *p)
+{
+    if (push_with_care(magazine_for_word(h, word), p))
+        return;
+    if (heap_of_word(word) == h)
+        flush_own(h, class_of_word(word), p);
+    else
+        remote_send(h, word, p, false);
 }
 
 void heap_empty_magazines(struct heap *h)

@@ -30,6 +30,8 @@ struct magazine {
 
 /* The magazines with their slots, one after the other. */
 struct magazines {
+    /* Always zero: what a tag in a unit's word is taken for by free is a magazine without room. */
+    uint64_t no_room[3];
 #define CLASS(index, from, size, units, slot_count)                                                \
     struct {                                                                                       \
         uint32_t room, cap;                                                                        \
@@ -39,6 +41,9 @@ struct magazines {
 #undef CLASS
     void *end; /* free's look at the slot above the room of an empty magazine stays in here */
 };
+
+_Static_assert(sizeof(((struct magazines *)0)->no_room) >= WORD_TAG_MAX + sizeof(uint32_t),
+               "every tag is the offset of four zero bytes");
 
 enum counter {
 #define COUNTER(name, text) COUNTER_##name,
@@ -121,6 +126,9 @@ extern uint8_t hak_class_hint[UNIT_SIZE >> CLASS_HINT_SHIFT] __attribute__((visi
 void heap_init_tables(void);
 /* The same for every multiple of 8 up to SMALL_MAX. */
 extern const uint16_t hak_small_offset[SMALL_MAX / 8 + 1] __attribute__((visibility("hidden")));
+/* The same for sizes above that, in steps that divide all of their classes. */
+enum { MID_STEP = 128 };
+extern const uint16_t hak_mid_offset[SLAB_MAX / MID_STEP] __attribute__((visibility("hidden")));
 extern const uint8_t hak_magazine_slots[CLASS_COUNT] __attribute__((visibility("hidden")));
 
 /* What a thread's heap is before it has one. */
@@ -186,6 +194,13 @@ HAK_INLINE bool magazine_push(struct magazine *m, void *p)
     return true;
 }
 
+/* The magazine for the blocks of a unit. The low half of its word is the offset in any heap; which heap
+ * the word names is not asked. Tags have no room. */
+HAK_INLINE struct magazine *magazine_for_word(struct heap *h, uintptr_t word)
+{
+    return magazine_at(h, word & (UNIT_SIZE - 1));
+}
+
 /* The heap a unit's word names. */
 HAK_INLINE struct heap *heap_of_word(uintptr_t word)
 {
@@ -209,39 +224,15 @@ HAK_INLINE void count(struct heap *h, enum counter c, uint64_t n)
     store_relaxed(&h->counters[c], load_relaxed(&h->counters[c]) + n);
 }
 
-/* The calling thread's own heap. The flag tells a fork from a signal handler whose lock this is. */
-HAK_INLINE void heap_lock_own(struct heap *h)
-{
-    lock_take(&h->lock);
-    hak_thread.in_own_heap = true;
-}
-
-HAK_INLINE void heap_unlock_own(struct heap *h)
-{
-    hak_thread.in_own_heap = false;
-    lock_release(&h->lock);
-}
-
 /* ---- refill and flush: the calling thread's own heap, at depth 1 ---- */
 
 /* A block of the class, and more of them into its empty magazine. NULL: no memory. `*zeroed`: the
  * block reads as zeros (told for classes whose refill is a single block, which are the large ones). */
 void *heap_refill(struct heap *h, uint32_t class, bool *zeroed);
 
-/* Puts the block into its magazine, after moving blocks from there to their slabs if it is full. */
-void heap_flush(struct heap *h, uint32_t class, void *p);
-
-/* Keeps a block of another heap's in this thread's magazine, if there is room: the thread that has it
- * in its cache is the best one to use it next. `word`, not a tag, is the block's unit's; its low half
- * is the magazine's offset in any heap. Blocks smaller than a cache line go home: they share it with
- * neighbours that the owner hands out. */
-HAK_INLINE bool magazine_keep(struct heap *h, uintptr_t word, void *p)
-{
-    size_t offset = word & (UNIT_SIZE - 1);
-    return offset >= offsetof(struct magazines, m4) && magazine_push(magazine_at(h, offset), p);
-}
-
-_Static_assert(CLASS_4 == 4, "m4 holds the blocks of 64 bytes");
+/* Puts a block, its own or another heap's, into the magazine of its class. If that is full, the heap's
+ * own blocks make room there, and another's is sent home. `word` is the block's unit's. */
+void heap_flush(struct heap *h, uintptr_t word, void *p);
 
 /* ---- anybody: threads without a heap of their own, handlers that interrupted a slow path ---- */
 

@@ -1,5 +1,7 @@
 #include "heap/registry.h"
 
+#include <sched.h>
+
 #include "big/big.h"
 #include "heap/runs.h"
 #include "os/os.h"
@@ -115,13 +117,12 @@ struct heap *registry_attach(void)
 void registry_abandon(struct heap *h)
 {
     runs_empty(h);
-    heap_lock_own(h);
+    lock_take(&h->lock);
     heap_empty_magazines(h);
     outbox_flush_all(h);
     /* First the state, then the inbox: whoever pushes later sees the state. */
     set_state(h, HEAP_ORPHAN);
     inbox_drain(h, false);
-    hak_thread.in_own_heap = false;
     heap_unlock_visited(h);
     if (lock_take_if_safe(&registry.lock)) {
         push_orphan(h);
@@ -205,17 +206,46 @@ struct slab *registry_adopt_slab(struct heap *h, uint32_t class)
  * forking thread exists. The others' heaps become orphans; what their magazines, outboxes and run
  * caches held is given up, because the picture of those may be torn. */
 
-static struct {
-    struct heap *interrupted; /* the forking thread's own, if its handler interrupted a slow path */
-    bool registry_lock, purge_lock, big_lock, region_lock; /* taken */
-} forking;                                                 /* under the fork lock */
+enum { FORK_REGISTRY, FORK_PURGE, FORK_BIG, FORK_REGION, FORK_LOCKS };
 
-static void fork_take_heap(struct heap *h, void *context)
+static bool fork_taken[FORK_LOCKS]; /* under the fork lock */
+
+/* Threads that wait to fork in a handler which interrupted a slow path: they may hold locks that they
+ * cannot give up before. */
+static _Atomic size_t stalled_threads;
+
+static struct lock *fork_lock_at(int i)
 {
-    (void)context;
-    if (h->fork_held || h == forking.interrupted || load_relaxed(&h->state) == HEAP_LOST)
+    struct lock *const locks[FORK_LOCKS] = {&registry.lock, purge_lock(), big_lock(),
+                                            region_lock()};
+    return locks[i];
+}
+
+static bool in_handler(void)
+{
+    return hak_thread.depth > 1;
+}
+
+/* A handler goes on without a lock that cannot be had: at once without one that has stalled, after a
+ * while without one whose holder may wait for such a lock. Any other thread makes way for handlers. */
+static bool fork_take(struct lock *l)
+{
+    if (in_handler())
+        return lock_take_patiently(l);
+    while (!lock_try(l)) {
+        if (load_relaxed(&stalled_threads) != 0)
+            return false;
+        sched_yield();
+    }
+    return true;
+}
+
+static void fork_take_heap(struct heap *h, void *made_way)
+{
+    if (*(bool *)made_way || h->fork_held || load_relaxed(&h->state) == HEAP_LOST)
         return;
-    h->fork_held = lock_take_patiently(&h->lock);
+    h->fork_held = fork_take(&h->lock);
+    *(bool *)made_way = !h->fork_held && !in_handler();
 }
 
 /* After all locks: a thread that spins on a closed inbox holds none that is still wanted. */
@@ -226,47 +256,102 @@ static void fork_close_inbox(struct heap *h, void *context)
         h->fork_inbox = exchange_acq_rel(&h->inbox, INBOX_CLOSED);
 }
 
-/* Waits for as long as it takes, unless the lock may be this thread's own: held by what its signal
- * handler interrupted. */
-static bool fork_take(struct lock *l, bool nested)
+static void fork_give_heap(struct heap *h, void *context)
 {
-    if (nested)
-        return lock_take_patiently(l);
-    lock_take(l);
-    return true;
+    (void)context;
+    if (!h->fork_held)
+        return;
+    h->fork_held = false;
+    if (hak_thread.closed_inboxes)
+        store_release(&h->inbox, h->fork_inbox);
+    lock_release(&h->lock);
+}
+
+static bool fork_take_global(int i)
+{
+    fork_taken[i] = fork_take(fork_lock_at(i));
+    return fork_taken[i] || in_handler();
+}
+
+static void fork_give_global(int i)
+{
+    if (fork_taken[i])
+        lock_release(fork_lock_at(i));
+    fork_taken[i] = false;
 }
 
 /* Heaps may join the list until the registry is locked. */
-static bool fork_take_heaps(bool nested)
+static bool fork_take_heaps(void)
 {
     for (;;) {
+        bool made_way = false;
         struct heap *newest = load_acquire(&registry.all);
-        registry_each(fork_take_heap, NULL);
-        if (!fork_take(&registry.lock, nested))
+        registry_each(fork_take_heap, &made_way);
+        if (made_way || !fork_take_global(FORK_REGISTRY))
             return false;
-        if (load_relaxed(&registry.all) == newest)
+        if (!fork_taken[FORK_REGISTRY] || load_relaxed(&registry.all) == newest)
             return true;
-        lock_release(&registry.lock);
+        fork_give_global(FORK_REGISTRY);
     }
 }
 
-/* The wait for a heap is bounded in any case: its owner may itself wait to fork, in a handler that
- * interrupted a slow path, and the fork goes on without that heap. */
-void registry_before_fork(void)
+static bool fork_take_all(void)
 {
-    if (hak_thread.forking++ > 0)
-        return;
-    bool nested = thread_enter() > 1;
-    lock_take(&registry.fork_lock);
-    forking.interrupted = hak_thread.in_own_heap ? hak_thread.heap : NULL;
-    forking.registry_lock = fork_take_heaps(nested);
-    forking.purge_lock = fork_take(purge_lock(), nested);
-    forking.big_lock = fork_take(big_lock(), nested);
-    forking.region_lock = fork_take(region_lock(), nested);
-    hak_thread.closed_inboxes = true;
-    registry_each(fork_close_inbox, NULL);
-    hak_thread.holds_all = true;
+    return fork_take_heaps() && fork_take_global(FORK_PURGE) && fork_take_global(FORK_BIG) &&
+           fork_take_global(FORK_REGION);
+}
+
+static void fork_give_all(void)
+{
+    fork_give_global(FORK_REGION);
+    fork_give_global(FORK_BIG);
+    fork_give_global(FORK_PURGE);
+    registry_each(fork_give_heap, NULL);
+    hak_thread.closed_inboxes = false;
+    fork_give_global(FORK_REGISTRY);
+    lock_release(&registry.fork_lock);
+}
+
+static void mark_if_mine(struct lock *l, bool is_stalled)
+{
+    if (lock_is_mine(l))
+        store_relaxed(&l->stalled, is_stalled);
+}
+
+static void mark_interrupted(bool is_stalled)
+{
+    mark_if_mine(&hak_thread.heap->lock, is_stalled);
+    for (int i = 0; i < FORK_LOCKS; i++)
+        mark_if_mine(fork_lock_at(i), is_stalled);
+}
+
+void registry_await_fork(void)
+{
+    if (hak_thread.depth > 0) {
+        mark_interrupted(true);
+        add_relaxed(&stalled_threads, 1);
+    }
+    while (hak_thread.depth == 0 && load_relaxed(&stalled_threads) != 0)
+        sched_yield();
+}
+
+bool registry_before_fork(void)
+{
+    thread_enter();
+    lock_take(
+        &registry.fork_lock); /* a holder makes way or goes on: it never waits for a handler */
+    bool taken = fork_take_all();
+    if (taken) {
+        hak_thread.closed_inboxes = true;
+        registry_each(fork_close_inbox, NULL);
+        hak_thread.holds_all = true;
+        if (in_handler())
+            sub_relaxed(&stalled_threads, 1);
+    } else {
+        fork_give_all();
+    }
     thread_leave();
+    return taken;
 }
 
 static void forget_thread_of(struct heap *h)
@@ -297,39 +382,18 @@ static void fork_settle_in_child(struct heap *h, void *context)
     push_orphan(h);
 }
 
-static void fork_give_heap(struct heap *h, void *context)
-{
-    (void)context;
-    if (!h->fork_held)
-        return;
-    h->fork_held = false;
-    store_release(&h->inbox, h->fork_inbox);
-    lock_release(&h->lock);
-}
-
-static void give_if(bool taken, struct lock *l)
-{
-    if (taken)
-        lock_release(l);
-}
-
 void registry_after_fork(bool in_child)
 {
-    if (--hak_thread.forking > 0)
-        return; /* the locks are the outer fork's */
     thread_enter();
     hak_thread.holds_all = false;
     if (in_child) {
         registry.orphans = NULL;
         registry_each(fork_settle_in_child, NULL);
-        forking.purge_lock = true; /* guards guesses only: free in any case */
+        store_relaxed(&stalled_threads, (size_t)0); /* those were other threads */
+        fork_taken[FORK_PURGE] = true;              /* guards guesses only: free in any case */
     }
-    give_if(forking.region_lock, region_lock());
-    give_if(forking.big_lock, big_lock());
-    give_if(forking.purge_lock, purge_lock());
-    registry_each(fork_give_heap, NULL);
-    hak_thread.closed_inboxes = false;
-    give_if(forking.registry_lock, &registry.lock);
-    lock_release(&registry.fork_lock);
+    fork_give_all();
+    if (in_handler())
+        mark_interrupted(false);
     thread_leave();
 }

@@ -24,8 +24,10 @@ void registry_count_orphaned(uint32_t class, int change);
 /* Calls `visit` for every heap. Lock-free; the list only grows. */
 void registry_each(void (*visit)(struct heap *h, void *context), void *context);
 
-/* Around fork, in the forking thread. */
-void registry_before_fork(void);
+/* Around fork, in the forking thread, with signals blocked: waits for its turn, without any lock; then
+ * takes all locks. False: has taken none, another thread's turn comes first. */
+void registry_await_fork(void);
+bool registry_before_fork(void);
 void registry_after_fork(bool in_child);
 
 #endif

@@ -1,7 +1,6 @@
 /* Remote frees. A block freed by another thread than its owner's stays in that thread's magazine if
- * there is room: the thread that has it in its cache is the best one to use it next. Beyond that, and
- * in threads that do not allocate the class, it is noted in a parcel for the owner; a full parcel goes
- * into the owner's inbox by one compare-and-swap. The block itself is not touched on the way, neither by
+ * there is room (front_free). Beyond that, and in threads that do not allocate the class, it is noted in
+ * a parcel for the owner; a full parcel goes into the owner's inbox by one compare-and-swap. The block itself is not touched on the way, neither by
  * the sender nor by the owner, who puts it from the parcel into a magazine: two cache lines travel for
  * 30 blocks. The owner empties its inbox when a magazine runs dry.
  *
@@ -140,13 +139,13 @@ void outbox_flush_all(struct heap *h)
  * looked at, because a thread that only frees gets its parcels back there. */
 static void *take_under_lock(struct heap *h, uint32_t class)
 {
-    heap_lock_own(h);
+    lock_take(&h->lock);
     if (load_relaxed(&h->inbox) != NULL)
         inbox_drain(h, true);
     void *p = magazine_pop(magazine_of(h, class));
     if (p == NULL)
         p = heap_take_one(h, class);
-    heap_unlock_own(h);
+    lock_release(&h->lock);
     return p;
 }
 

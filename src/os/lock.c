@@ -36,6 +36,7 @@ void lock_wait(struct lock *l)
      * it is the last sleeper, and one wake too many is harmless. */
     while (exchange_acquire(&l->state, 2) != 0)
         futex(l, FUTEX_WAIT, 2);
+    store_relaxed(&l->holder, &hak_thread);
 }
 
 bool lock_take_bounded(struct lock *l)
@@ -48,6 +49,8 @@ bool lock_take_patiently(struct lock *l)
     for (uint64_t from = os_now_ms(); os_now_ms() - from < PATIENCE_MS;) {
         if (lock_try(l))
             return true;
+        if (load_relaxed(&l->stalled))
+            return false;
         sched_yield();
     }
     return lock_try(l);

@@ -8,7 +8,17 @@
 
 struct lock {
     _Atomic uint32_t state; /* 0 free, 1 held, 2 held and somebody may sleep on it */
+    /* Written by the holder; a thread asks it only whether the holder is itself. */
+    _Atomic(struct thread *) holder;
+    _Atomic bool stalled; /* by the holder: it will not release before it has forked */
 };
+
+/* Whether the calling thread holds it, in what its signal handler has interrupted. May say no for a
+ * moment after it was taken. */
+HAK_INLINE bool lock_is_mine(const struct lock *l)
+{
+    return load_relaxed(&l->holder) == &hak_thread;
+}
 
 void lock_wait(struct lock *l);
 void lock_wake(struct lock *l);
@@ -19,7 +29,10 @@ HAK_INLINE bool lock_try(struct lock *l)
         return true;
     uint32_t expected = 0;
     /* acquire: sees everything the last holder did before its release. */
-    return cas_acquire(&l->state, &expected, 1);
+    if (!cas_acquire(&l->state, &expected, 1))
+        return false;
+    store_relaxed(&l->holder, &hak_thread);
+    return true;
 }
 
 HAK_INLINE void lock_take(struct lock *l)
@@ -32,7 +45,8 @@ HAK_INLINE void lock_take(struct lock *l)
  * handler), where waiting could be for ever. */
 bool lock_take_bounded(struct lock *l);
 
-/* Yields and tries again for some 100 ms: long enough for any holder that runs. */
+/* Yields and tries again for some 100 ms: long enough for any holder that runs. At once false if the
+ * holder has stalled. */
 bool lock_take_patiently(struct lock *l);
 
 /* Takes it the way the calling thread may: see thread_may_wait. False: not taken. */
@@ -48,6 +62,7 @@ HAK_INLINE void lock_release(struct lock *l)
 {
     if (HAK_UNLIKELY(hak_thread.holds_all))
         return;
+    store_relaxed(&l->holder, NULL);
     /* release: hands everything done under the lock to the next holder. */
     if (HAK_UNLIKELY(exchange_release(&l->state, 0) == 2))
         lock_wake(l);

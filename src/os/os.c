@@ -143,6 +143,18 @@ bool os_move(void *from, size_t old, void *to, size_t size)
     return got != MAP_FAILED;
 }
 
+void os_block_signals(sigset_t *before)
+{
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, before);
+}
+
+void os_restore_signals(const sigset_t *before)
+{
+    pthread_sigmask(SIG_SETMASK, before, NULL);
+}
+
 void os_write(int fd, const char *text, size_t length)
 {
     int saved = errno;

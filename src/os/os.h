@@ -3,6 +3,8 @@
 #ifndef HAK_OS_H
 #define HAK_OS_H
 
+#include <signal.h>
+
 #include "base/base.h"
 
 /* Page size of the running kernel, in bytes (4, 16 or 64 KiB). */
@@ -49,6 +51,10 @@ void os_advise_huge(void *at, size_t size, bool wanted);
 /* Moves the pages of a mapping to `to` (mapped before, replaced now); [from, from + old) is left
  * unmapped. */
 bool os_move(void *from, size_t old, void *to, size_t size);
+
+/* Blocks what signals can be blocked in the calling thread; the mask before. */
+void os_block_signals(sigset_t *before);
+void os_restore_signals(const sigset_t *before);
 
 /* Writes to a descriptor, all of it, retrying short writes. */
 void os_write(int fd, const char *text, size_t length);

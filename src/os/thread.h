@@ -17,10 +17,6 @@ struct thread {
     uint32_t depth;
     /* The thread's exit hook has run: no heap is attached any more. */
     bool exited;
-    /* The thread is inside its own heap's lock. */
-    bool in_own_heap;
-    /* Forks this thread is between the handlers of: above 1, a handler that interrupted one forks. */
-    uint8_t forking;
     /* Inboxes are closed, by this thread: it must not wait for them to open. */
     bool closed_inboxes;
     /* The thread is about to fork and holds every lock: taking and releasing are no-ops for it. */

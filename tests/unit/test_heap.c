@@ -132,9 +132,9 @@ static void check_books(uint32_t class)
 
 static void give_all_back(uint32_t class)
 {
-    heap_lock_own(heap);
+    lock_take(&heap->lock);
     heap_empty_magazines(heap);
-    heap_unlock_own(heap);
+    lock_release(&heap->lock);
     check_books(class);
 }
 
@@ -287,15 +287,15 @@ static void a_handler_frees_into_the_inbox(void **state)
     void *p = alloc(class);
     thread_enter();
     thread_enter(); /* as a signal handler that interrupted a slow path */
-    heap_lock_own(heap);
+    lock_take(&heap->lock);
     heap_free_detached(heap, p);
-    heap_unlock_own(heap);
+    lock_release(&heap->lock);
     thread_leave();
     thread_leave();
     assert_ptr_equal(load_relaxed(&heap->inbox), p);
-    heap_lock_own(heap);
+    lock_take(&heap->lock);
     inbox_drain(heap, false);
-    heap_unlock_own(heap);
+    lock_release(&heap->lock);
     assert_null(load_relaxed(&heap->inbox));
     give_all_back(class);
     assert_int_equal(heap->classes[class].used, 0);

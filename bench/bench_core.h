@@ -2,10 +2,7 @@
 #ifndef BENCH_CORE_H
 #define BENCH_CORE_H
 
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
+#include "common.h"
 
 struct options {
     uint64_t seed;
@@ -44,69 +41,6 @@ typedef void step_fn(void *state, uint64_t pairs);
 void measure_steps(const struct options *, step_fn *step, void *state, uint64_t pairs,
                    uint64_t granule, struct outcome *);
 uint64_t scaled(const struct options *, uint64_t pairs);
-uint64_t now_ns(void);
 long minor_faults(void);
-long rss_now_kib(void);
-long rss_peak_kib(void);
-/* The harness' own tables: from mmap and touched, so that they neither exercise the allocator nor
- * fault later. */
-void *harness_table(size_t bytes);
-_Noreturn void die(const char *what);
-_Noreturn void die_no_memory(size_t size);
-_Noreturn void die_corrupt(const void *block);
-
-/* xorshift64: three shifts, no multiplication; its state must not be zero. */
-static inline uint64_t next_random(uint64_t *state)
-{
-    uint64_t x = *state;
-    x ^= x << 13;
-    x ^= x >> 7;
-    x ^= x << 17;
-    return *state = x;
-}
-
-static inline uint64_t seeded(uint64_t seed, uint64_t stream)
-{
-    /* Spread small seeds over all bits; `| 1` keeps the state from being zero. */
-    return ((seed + 1) * 0x9E3779B97F4A7C15u ^ (stream + 1) * 0xD1B54A32D192ED03u) | 1;
-}
-
-/* Even spread over 0 .. bound-1 without a division. */
-static inline uint32_t below(uint32_t bits, uint32_t bound)
-{
-    return (uint32_t)(((uint64_t)bits * bound) >> 32);
-}
-
-/* Differs by block and by owner, so that one block handed to two owners is noticed as well as
- * overwritten content. */
-static inline uint64_t content_of(const void *block, uint64_t owner)
-{
-    return (uint64_t)(uintptr_t)block ^ owner * 0x9E3779B97F4A7C15u;
-}
-
-/* Allocates and writes the first and the last 8 bytes; size is at least 8. */
-static inline void *take(size_t size, uint64_t owner)
-{
-    char *block = malloc(size);
-    if (__builtin_expect(block == NULL, 0)) {
-        die_no_memory(size);
-    }
-    uint64_t content = content_of(block, owner);
-    memcpy(block + size - sizeof content, &content, sizeof content);
-    memcpy(block, &content, sizeof content);
-    return block;
-}
-
-/* Checks what take() wrote first, then frees. */
-static inline void give_back(void *block, uint64_t owner)
-{
-    uint64_t content;
-    __asm__ volatile("" ::: "memory"); /* read what is in memory, not what was just written */
-    memcpy(&content, block, sizeof content);
-    if (__builtin_expect(content != content_of(block, owner), 0)) {
-        die_corrupt(block);
-    }
-    free(block);
-}
 
 #endif

@@ -1,9 +1,11 @@
 """The command line: options, help, and which exit status a failure has."""
 
+import importlib
 import json
 import os
 import sys
 from pathlib import Path
+from typing import ClassVar
 
 import click
 
@@ -21,7 +23,28 @@ def examples(*lines: str) -> str:
     return "\b\nExamples:\n" + "\n".join(f"  ./hakmem {line}" for line in lines)
 
 
+class Commands(click.Group):
+    """Also finds the commands whose packages only they need; those are loaded when called."""
+
+    separate: ClassVar = {
+        "bench": "hakmem.commands.bench",
+        "compare": "hakmem.commands.compare",
+    }
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted([*super().list_commands(ctx), *self.separate])
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self.separate:
+            return super().get_command(ctx, cmd_name)
+        module = importlib.import_module(self.separate[cmd_name])
+        command = getattr(module, cmd_name)
+        assert isinstance(command, click.Command)
+        return command
+
+
 @click.group(
+    cls=Commands,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog=examples("run -- python3 -c 'print(\"hello\")'", "run", "test"),
 )

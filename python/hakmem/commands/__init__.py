@@ -1,0 +1,1 @@
+"""Commands that are loaded only when they are called, so that `run` starts quickly."""

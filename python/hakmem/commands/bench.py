@@ -1,0 +1,292 @@
+"""`hakmem bench`: the benchmark suite under every allocator, or two states of hakmem."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from hakmem.clone import RELEASE, Clone, require_clone
+from hakmem.commands.options import baseline_file, method_options, output_options
+from hakmem.errors import HakmemError
+from hakmem.terminal import say
+
+if TYPE_CHECKING:
+    from hakmem.commands.output import Targets
+    from hakmem.lab.layers import LayerProfile
+    from hakmem.lab.model import Arm, Case, Results
+
+# Of the measuring itself: with building, counting and drawing, quick stays within 5 minutes.
+QUICK_BUDGET_S = 230.0
+FULL_BUDGET_S = 50 * 60.0
+BASE = "glibc"
+EXAMPLES = """\b
+Examples:
+  ./hakmem bench --setup-peers
+  ./hakmem bench --quick
+  ./hakmem bench --only larson --arms glibc,hakmem,mimalloc3 --rounds 10
+  ./hakmem bench --quick --a HEAD~1 --b .
+  ./hakmem bench --quick --a . --b profile:lean
+  ./hakmem bench --quick --precise --against bench/baseline.json"""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What the options say."""
+
+    clone: Clone
+    quick: bool
+    only: str | None
+    rounds: int | None
+    budget: float | None
+    seed: int
+    arms: str | None
+    library: Path | None
+    a: str | None
+    b: str | None
+    precise: bool
+    programs: bool | None
+
+    @property
+    def measures_something(self) -> bool:
+        """Whether more is asked for than the peers."""
+        return any((self.quick, self.only, self.rounds, self.arms, self.a, self.b, self.precise))
+
+
+@click.command(epilog=EXAMPLES)
+@click.option("--quick", is_flag=True, help="A shorter suite, within 5 minutes.")
+@click.option("--only", metavar="REGEX", help="Only benchmarks with such a name.")
+@click.option(
+    "--programs/--no-programs", default=None, help="Real programs too; not in --quick by itself."
+)
+@click.option(
+    "--setup-peers",
+    is_flag=True,
+    help="Install the other allocators and the programs first; alone, only that.",
+)
+@click.option("--precise", is_flag=True, help="Count instructions and cache misses too (slow).")
+@click.option("--a", metavar="WHAT", help="A/B of hakmem: revision, ., library, profile, k:v,...")
+@click.option("--b", metavar="WHAT", help="Compared with --a; the working tree if left out.")
+@click.option(
+    "--against", type=baseline_file(True), metavar="FILE", help="Fail if worse than this baseline."
+)
+@click.option(
+    "--save-baseline", type=baseline_file(False), metavar="FILE", help="For later --against."
+)
+@click.option("--layers", metavar="CASE", help="Instead: where one benchmark's time goes.")
+@method_options
+@output_options
+@click.pass_obj
+def bench(
+    clone: Clone | None,
+    setup_peers: bool,
+    layers: str | None,
+    against: Path | None,
+    save_baseline: Path | None,
+    json_file: Path | None,
+    html: Path | None,
+    png: Path | None,
+    quick: bool,
+    only: str | None,
+    programs: bool | None,
+    precise: bool,
+    a: str | None,
+    b: str | None,
+    rounds: int | None,
+    budget: float | None,
+    seed: int,
+    arms: str | None,
+    library: Path | None,
+) -> int:
+    """Compare allocators, or two states of hakmem, on the benchmark suite.
+
+    Every benchmark runs under every allocator, in random order and interleaved, in rounds; the
+    ratios within a round are what counts. Without --rounds, a benchmark that is clear gets no more
+    of them, and the others get what time there is. Without --quick it takes up to an hour.
+
+    --a and --b take a git revision (built on the side), '.' for the working tree, the path of a
+    library (or several, as in LD_PRELOAD), profile:NAME, or settings as key:value,...
+
+    The exit status is 1 if --against finds a regression that is certain.
+    """
+    from hakmem.commands.output import Targets, command_line
+    from hakmem.lab.execute import cache_folder
+
+    if (a or b) and (arms or library):
+        raise click.UsageError("--a and --b compare hakmem with itself, without --arms, --library")
+    home = require_clone(clone)
+    choice = Choice(home, quick, only, rounds, budget, seed, arms, library, a, b, precise, programs)
+    if setup_peers:
+        _set_up_peers(home)
+        if not (layers or against or save_baseline or choice.measures_something):
+            return 0
+    targets = Targets(json_file, html, png, cache_folder(home) / "results")
+    if layers:
+        return _layers(choice, layers, targets, command_line())
+    if against:
+        from hakmem.lab import baseline
+
+        # Before half an hour is spent: is it one?
+        baseline.load(against)
+    results, subject, base = _measure(choice, command_line())
+    return _conclude(results, subject, base, targets, against, save_baseline)
+
+
+def _set_up_peers(clone: Clone) -> None:
+    """What cannot be had is named and left out: never an error."""
+    from hakmem.lab.peers import setup
+    from hakmem.lab.workloads import install_programs
+
+    for state in setup(clone, say):
+        version = f" {state.version}" if state.version else ""
+        said = f"not ready: {state.reason}" if state.reason else "ready"
+        click.echo(f"{state.name}{version}: {said}")
+    for line in install_programs(say):
+        click.echo(f"not installed: {line}")
+
+
+def _cases(choice: Choice) -> list[Case]:
+    from hakmem.build import build
+    from hakmem.lab.suite import BUILD_TARGET, load
+
+    build(choice.clone, RELEASE, BUILD_TARGET)
+    cases = load(choice.clone, choice.quick)
+    if not choice.quick if choice.programs is None else choice.programs:
+        from hakmem.lab.workloads import missing, workloads
+
+        for program in missing(choice.quick):
+            say(f"left out: {program}")
+        cases += workloads(choice.clone, choice.quick)
+    return _matching(cases, choice.only) if choice.only else cases
+
+
+def _matching(cases: Sequence[Case], only: str) -> list[Case]:
+    try:
+        pattern = re.compile(only)
+    except re.error as error:
+        raise HakmemError(f"--only {only}: no regular expression ({error})") from error
+    found = [case for case in cases if pattern.search(case.name)]
+    if not found:
+        names = ", ".join(case.name for case in cases)
+        raise HakmemError(f"--only {only}: matches none of {names}")
+    return found
+
+
+def _arms(choice: Choice) -> tuple[list[Arm], str, str]:
+    """The arms, the one of interest, and the one it is held against."""
+    from hakmem.lab import ab
+    from hakmem.lab.arms import SUBJECT, chosen_arms, hakmem_arm, say_what_is_missing
+    from hakmem.lab.peers import available
+
+    if choice.a or choice.b:
+        sides = [
+            ab.side("a", choice.a or ab.WORKING_TREE, choice.clone),
+            ab.side("b", choice.b or ab.WORKING_TREE, choice.clone),
+        ]
+        return sides, sides[1].name, sides[0].name
+    ready = available(choice.clone)
+    if not choice.arms:
+        say_what_is_missing(ready)
+    hakmem = hakmem_arm(choice.library, choice.clone)
+    arms = chosen_arms(choice.arms, ready, hakmem, choice.clone)
+    names = [arm.name for arm in arms]
+    subject = SUBJECT if SUBJECT in names else names[-1]
+    base = BASE if BASE in names and subject != BASE else next(n for n in names if n != subject)
+    return arms, subject, base
+
+
+def _measure(choice: Choice, command: str) -> tuple[Results, str, str]:
+    from hakmem.lab.execute import Executor, cache_folder, ensure_launcher
+    from hakmem.lab.schedule import Plan
+    from hakmem.lab.session import Question, measure
+
+    cases = _cases(choice)
+    arms, subject, base = _arms(choice)
+    usual = QUICK_BUDGET_S if choice.quick else FULL_BUDGET_S
+    budget = choice.budget or (float("inf") if choice.rounds else usual)
+    plan = Plan(budget, choice.rounds, seed=choice.seed)
+    cache = cache_folder(choice.clone)
+    executor = Executor(ensure_launcher(cache), cache / "failures")
+    question = Question(cases, arms, subject, plan, precise=choice.precise)
+    return measure(question, executor, command), subject, base
+
+
+def _conclude(
+    results: Results,
+    subject: str,
+    base: str,
+    targets: Targets,
+    against: Path | None,
+    save_baseline: Path | None,
+) -> int:
+    from hakmem.commands.output import finish
+
+    finish(results, subject, base, targets, "bench")
+    if save_baseline:
+        from hakmem.lab import baseline
+
+        baseline.write(results, save_baseline, subject, base)
+        say(f"baseline: {save_baseline}")
+    if against is None:
+        return 0
+    return _regressions(results, against, subject, to_stderr=targets.prints_json)
+
+
+def _regressions(results: Results, against: Path, subject: str, to_stderr: bool) -> int:
+    """Says what got worse since the baseline; 1 if there is no doubt about any of it."""
+    from hakmem.lab import baseline
+
+    findings = baseline.compare(baseline.load(against), results, subject)
+    worse = baseline.regressions(findings)
+    for finding in worse:
+        click.echo(baseline.describe(finding), err=to_stderr)
+    count = f"{len(worse)} of {len(findings)} figures are worse than in {against}"
+    click.echo(count, err=to_stderr)
+    return int(any(finding.level is baseline.Level.CERTAIN for finding in worse))
+
+
+def _layers(choice: Choice, name: str, targets: Targets, command: str) -> int:
+    """The layer profile of one benchmark, under hakmem and glibc or under what --arms names."""
+    from rich.console import Console
+
+    from hakmem.lab.host import describe_host
+    from hakmem.lab.layers import layer_table
+    from hakmem.lab.model import Results
+    from hakmem.lab.session import now
+
+    case = next((case for case in _cases(choice) if case.name == name), None)
+    if case is None:
+        raise HakmemError(f"--layers {name}: no benchmark of that name")
+    arms, subject, base = _arms(choice)
+    profiles = []
+    for arm in arms:
+        if choice.arms or arm.name in (subject, base):
+            profiles.append(_layer_profile(case, arm))
+            Console(stderr=targets.prints_json).print(layer_table(profiles[-1]))
+    sections = {"layers": [profile.as_json() for profile in profiles]}
+    targets.write(Results(describe_host(), now(), command, sections=sections), "layers")
+    return 0
+
+
+def _layer_profile(case: Case, arm: Arm) -> LayerProfile:
+    import os
+    import tempfile
+
+    from hakmem.lab.execute import environment_for
+    from hakmem.lab.layers import profile_layers
+
+    with tempfile.TemporaryDirectory(prefix="hakmem-layers-") as place:
+        folder = Path(place)
+        return profile_layers(
+            list(case.command),
+            environment_for(case, arm, os.environ),
+            arm.preload,
+            name=arm.name,
+            folder=folder,
+            prepare=partial(case.prepare, folder) if case.prepare else None,
+        )

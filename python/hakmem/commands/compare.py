@@ -1,0 +1,205 @@
+"""`hakmem compare`: the user's own command under every allocator."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from hakmem.clone import Clone
+from hakmem.commands.options import Duration, method_options, output_options
+from hakmem.errors import HakmemError
+from hakmem.terminal import say
+
+if TYPE_CHECKING:
+    from hakmem.commands.output import Targets
+    from hakmem.lab.model import Case, Results
+
+DEFAULT_BUDGET_S = 120.0
+DEFAULT_TIMEOUT_S = 600.0
+BASE = "glibc"
+NAME_LENGTH = 60
+SHOWN_LINES = 10
+EXAMPLES = """\b
+Examples:
+  ./hakmem compare -- python3 -c 'print(len(str(3 ** 200000)))'
+  ./hakmem compare --rounds 20 --arms glibc,hakmem,jemalloc -- sqlite3 :memory: '.read job.sql'
+  ./hakmem compare --driver 'redis-benchmark -p 7777 -n 200000 -q' --ready 7777 \\
+                   -- redis-server --port 7777 --save ''"""
+
+
+@click.command(context_settings={"allow_interspersed_args": False}, epilog=EXAMPLES)
+@click.option(
+    "--driver",
+    metavar="CMD",
+    help="CMD of the comparison is a server: start it, time this command, end it with SIGTERM.",
+)
+@click.option("--ready", metavar="PORT|REGEX", help="The server is ready when this is there.")
+@click.option(
+    "--metric",
+    "metrics",
+    multiple=True,
+    default=("time_s",),
+    show_default=True,
+    help="Go on until this is clear; may be given several times.",
+)
+@click.option(
+    "--timeout",
+    type=Duration(),
+    default=f"{DEFAULT_TIMEOUT_S:g}",
+    show_default=True,
+    metavar="TIME",
+    help="A run that takes longer has failed.",
+)
+@method_options
+@output_options
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+@click.pass_obj
+def compare(
+    clone: Clone | None,
+    driver: str | None,
+    ready: str | None,
+    metrics: tuple[str, ...],
+    timeout: float,
+    rounds: int | None,
+    budget: float | None,
+    seed: int,
+    arms: str | None,
+    library: Path | None,
+    json_file: Path | None,
+    html: Path | None,
+    png: Path | None,
+    command: tuple[str, ...],
+) -> int:
+    """Say which allocator suits CMD best, and how sure that is.
+
+    CMD runs under glibc, hakmem and every peer that is ready (see bench --setup-peers), in random
+    order and interleaved, once each per round. What it prints is hidden, and shown if it fails. It
+    is started many times: it should do the same each time, and leave nothing behind that changes
+    the next run. If standard input is a file, every run reads it from its beginning.
+
+    With --driver, CMD is a server; only the server gets the allocator, what is timed is the driver
+    and what is counted is the server. Without --ready the port is taken from CMD's --port.
+
+    The exit status is 0 whenever a comparison could be made, even if CMD failed under one of them.
+    """
+    from hakmem.commands.output import Targets, command_line
+    from hakmem.lab.arms import (
+        SUBJECT,
+        chosen_arms,
+        forced_glibc,
+        hakmem_arm,
+        say_what_is_missing,
+    )
+    from hakmem.lab.execute import Executor, cache_folder, ensure_launcher
+    from hakmem.lab.peers import available
+    from hakmem.lab.schedule import Plan
+    from hakmem.lab.session import Question, measure
+    from hakmem.launch import find_program
+
+    cache = cache_folder(clone)
+    launcher = ensure_launcher(cache)
+    case = _case(command, timeout, driver, ready, launcher)
+    glibc, *peers = available(clone)
+    if not arms:
+        say_what_is_missing(peers)
+    glibc = forced_glibc(glibc, find_program(command[0], os.environ))
+    if glibc.preload:
+        say(f"{command[0]} is linked with another malloc; the arm {glibc.name} forces glibc's")
+    chosen = chosen_arms(arms, [glibc, *peers], hakmem_arm(library, clone), clone)
+    names = [arm.name for arm in chosen]
+    subject = SUBJECT if SUBJECT in names else names[-1]
+    limit = budget or (float("inf") if rounds else DEFAULT_BUDGET_S)
+    plan = Plan(limit, rounds, seed=seed, warm_every_arm=True)
+    question = Question([case], chosen, subject, plan, _known(metrics))
+    results = measure(question, Executor(launcher, cache / "failures"), command_line())
+    targets = Targets(json_file, html, png, cache / "results")
+    return _conclude(results, case, subject, targets, cache / "failures")
+
+
+def _known(metrics: Sequence[str]) -> tuple[str, ...]:
+    from hakmem.lab.model import METRICS
+
+    for name in metrics:
+        if name not in METRICS:
+            raise HakmemError(f"--metric {name}: not one of {', '.join(METRICS)}")
+    return tuple(metrics)
+
+
+def _case(
+    command: Sequence[str], timeout: float, driver: str | None, ready: str | None, launcher: Path
+) -> Case:
+    from hakmem.elf import preload_obstacle
+    from hakmem.lab import serve
+    from hakmem.lab.model import Case
+    from hakmem.launch import find_program
+
+    program = find_program(command[0], os.environ)
+    obstacle = preload_obstacle(program)
+    if obstacle:
+        raise HakmemError(f"{obstacle}: no other allocator can be preloaded into it")
+    words = tuple(command)
+    if driver:
+        port = ready or _port_in(command)
+        script = Path(serve.__file__)
+        prefix = (sys.executable, "-I", "-S", str(script), "--launcher", str(launcher))
+        words = (*prefix, "--ready", port, "--driver", driver, "--", *command)
+    elif ready:
+        raise click.UsageError("--ready belongs to --driver")
+    title = shlex.join(command)
+    short = title if len(title) <= NAME_LENGTH else f"{title[: NAME_LENGTH - 3]}..."
+    return Case(
+        name=short,
+        arguments=tuple(command[1:]),
+        threads=1,
+        unit="run",
+        models=f"Your command: {title}" + (f", driven by: {driver}" if driver else ""),
+        cannot_show="Other inputs, other machines, and what happens over days.",
+        command=words,
+        timeout_s=timeout,
+        group="command",
+        self_preloading=driver is not None,
+    )
+
+
+def _port_in(command: Sequence[str]) -> str:
+    """The number behind --port or -p."""
+    for flag, value in pairwise(command):
+        if flag in ("--port", "-p") and value.isdecimal():
+            return value
+    raise HakmemError("--driver needs to know when the server is ready: --ready PORT or REGEX")
+
+
+def _conclude(results: Results, case: Case, subject: str, targets: Targets, failures: Path) -> int:
+    from hakmem.commands.output import finish
+
+    compared = {row.allocator for row in results.rows if row.metric == "time_s" and row.values}
+    _show_failures(results, failures)
+    if len(compared) < 2:
+        raise HakmemError(f"nothing to compare: {case.name} did not work under two allocators")
+    base = (
+        BASE
+        if BASE in compared and subject != BASE
+        else next(name for name in results.allocator_names() if name != subject)
+    )
+    finish(results, subject, base, targets, "compare")
+    return 0
+
+
+def _show_failures(results: Results, failures: Path) -> None:
+    """What the command said where it failed: nobody saw it."""
+    from hakmem.lab.execute import failure_file
+
+    for row in (row for row in results.rows if row.metric == "time_s"):
+        file = failures / failure_file(row.benchmark, row.allocator)
+        if row.failed and file.exists():
+            said = file.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+            shown = "\n".join(f"  | {line}" for line in said[-SHOWN_LINES:])
+            say(f"under {row.allocator} the command failed ({row.failed}); all of it: {file}")
+            click.echo(shown, err=True)

@@ -1,0 +1,77 @@
+"""Options that bench and compare share, and the kinds of values they take."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|min|h)?")
+SECONDS = {None: 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+class Duration(click.ParamType[float]):
+    """Seconds, or with a unit: 90, 90s, 5m, 1h."""
+
+    name = "time"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        if isinstance(value, float):
+            return value
+        match = DURATION.fullmatch(str(value))
+        if match is None:
+            self.fail(f"'{value}' is no time; write 90, 90s, 5m or 1h", param, ctx)
+        return float(match[1]) * SECONDS[match[2]]
+
+
+def _file(exists: bool = False) -> click.Path:
+    return click.Path(dir_okay=False, exists=exists, path_type=Path)
+
+
+def output_options(command: Command) -> Command:
+    """--json, --html and --png."""
+    for option in (
+        click.option("--png", type=click.Path(path_type=Path), metavar="DIR", help="Pictures."),
+        click.option("--html", type=_file(), metavar="FILE", help="The report page."),
+        click.option(
+            "--json", "json_file", type=_file(), metavar="FILE", help="All figures; - prints them."
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def method_options(command: Command) -> Command:
+    """--rounds, --budget, --seed, --arms and --library."""
+    for option in (
+        click.option(
+            "--library",
+            type=click.Path(exists=True, dir_okay=False, resolve_path=True, path_type=Path),
+            metavar="PATH",
+            help="This build of hakmem instead of the clone's.",
+        ),
+        click.option(
+            "--arms",
+            metavar="LIST",
+            help="Allocators to compare, by name; also profile:NAME and key:value. 'all': all.",
+        ),
+        click.option("--seed", type=int, default=1, show_default=True, help="Of the order."),
+        click.option("--budget", type=Duration(), metavar="TIME", help="Such as 90s or 10m."),
+        click.option(
+            "--rounds",
+            type=click.IntRange(min=1),
+            metavar="N",
+            help="Exactly so many, instead of as many as are needed and there is time for.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def baseline_file(exists: bool) -> click.Path:
+    return _file(exists)

@@ -1,0 +1,61 @@
+"""Where the results of a measurement go: terminal, JSON, report page, pictures."""
+
+import json
+import shlex
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from hakmem.lab.model import Results
+from hakmem.terminal import say
+
+STDOUT = Path("-")
+
+
+@dataclass(frozen=True)
+class Targets:
+    """The files a user asked for; without a name JSON and HTML go into `folder`."""
+
+    json_file: Path | None
+    html: Path | None
+    png: Path | None
+    folder: Path
+
+    def write(self, results: Results, stem: str) -> None:
+        name = f"{stem}-{results.when.partition('+')[0].replace(':', '')}"
+        if self.prints_json:
+            print(json.dumps(results.as_json(), indent=1, default=str))
+        else:
+            # First of all: they are what the measuring was for.
+            figures = self.json_file or self.folder / f"{name}.json"
+            results.save(figures)
+            say(f"figures: {figures}")
+        from hakmem.lab.report import write_html, write_pngs
+
+        page = self.html or self.folder / f"{name}.html"
+        page.parent.mkdir(parents=True, exist_ok=True)
+        write_html(results, page)
+        say(f"report: {page}")
+        if self.png is not None:
+            pictures = write_pngs(results, self.png)
+            say(f"{len(pictures)} pictures: {self.png}")
+
+    @property
+    def prints_json(self) -> bool:
+        return self.json_file == STDOUT
+
+
+def finish(results: Results, subject: str, base: str, targets: Targets, stem: str) -> None:
+    """The table, the conclusion in words, and the files."""
+    from hakmem.lab.terminal import print_results, print_words
+    from hakmem.lab.words import conclusion
+
+    if not targets.prints_json:
+        print_results(results, subject, base)
+        print_words(conclusion(results, subject, base))
+    targets.write(results, stem)
+
+
+def command_line() -> str:
+    """What the user typed, for the report."""
+    return shlex.join(["hakmem", *sys.argv[1:]])

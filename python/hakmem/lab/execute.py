@@ -1,0 +1,270 @@
+"""Runs one case under one arm, once, and says what it cost."""
+
+import hashlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import IO
+
+from hakmem.clone import Clone
+from hakmem.errors import HakmemError
+from hakmem.lab.model import Arm, Case, Sample
+from hakmem.launch import with_preload
+
+LAUNCHER_SOURCE = Path(__file__).with_name("launcher.c")
+# The launcher's own failure, and what it ends with if the command cannot be run or is not there.
+OWN_FAILURE = 125
+START_FAILURES = (OWN_FAILURE, 126, 127)
+# Long enough for the launcher to kill what it started.
+GRACE_S = 20.0
+
+FIGURE = re.compile(r"([a-z][a-z0-9_]*) (-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)")
+# What changes how an allocator works; a measurement says itself which settings it is for.
+ALLOCATOR_VARIABLE = re.compile(
+    r"LD_PRELOAD|GLIBC_TUNABLES|\w*CONF"
+    r"|(?:MALLOC|HAKMEM|MIMALLOC|TCMALLOC|RPMALLOC|SNMALLOC|JEMALLOC)_\w*"
+)
+ACCOUNT = frozenset(item.name for item in fields(Sample)) - {"extra", "failed"}
+
+
+def cache_folder(clone: Clone | None) -> Path:
+    """Where small built helpers are kept: in the clone, or in the user's cache."""
+    if clone is not None:
+        return clone.build_folder("lab")
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "hakmem"
+
+
+def ensure_launcher(folder: Path) -> Path:
+    """The program that starts what is measured, compiled when it is first needed."""
+    digest = hashlib.sha256(LAUNCHER_SOURCE.read_bytes()).hexdigest()[:12]
+    program = folder / f"launcher-{digest}"
+    if program.exists():
+        return program
+    compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    if compiler is None:
+        raise HakmemError("measuring needs a C compiler, and there is no cc; install gcc")
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder) as place:
+        made = Path(place) / "launcher"
+        basis = [compiler, "-O2", "-o", str(made), str(LAUNCHER_SOURCE)]
+        # Without a static C library it has to do with a dynamic one.
+        for extra in (["-static"], []):
+            result = subprocess.run([*basis, *extra], capture_output=True, text=True, check=False)
+            if result.returncode == 0:
+                made.rename(program)
+                return program
+    raise HakmemError(f"{compiler} cannot compile {LAUNCHER_SOURCE}:\n{result.stderr.strip()}")
+
+
+def environment_for(case: Case, arm: Arm, base: Mapping[str, str]) -> dict[str, str]:
+    """The surroundings of a run: the user's, less every setting of an allocator, plus the arm's."""
+    plain = {k: v for k, v in base.items() if not ALLOCATOR_VARIABLE.fullmatch(k)}
+    environment = plain | case.environment | arm.environment
+    if arm.preload is None:
+        return environment
+    environment = with_preload(environment, arm.preload)
+    if case.self_preloading:
+        # The case starts the measured program itself, and only that shall have the library.
+        environment["HAKMEM_ARM_PRELOAD"] = environment.pop("LD_PRELOAD")
+    return environment
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the launcher reported of a run, and what the run wrote."""
+
+    figures: dict[str, float]
+    output: bytes
+    errors: str
+
+
+@dataclass(frozen=True)
+class Executor:
+    """Starts runs, each in an empty folder of its own, through the launcher.
+
+    A failed run leaves what it wrote in the folder `failures`, if there is one.
+    """
+
+    launcher: Path
+    failures: Path | None = None
+    environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+
+    def run(
+        self,
+        case: Case,
+        arm: Arm,
+        cpu: int | None = None,
+        on_start: Callable[[int], None] | None = None,
+    ) -> Sample:
+        """One run as a sample; `on_start` gets the process number while the run goes on."""
+        with tempfile.TemporaryDirectory(prefix="hakmem-lab-") as place:
+            folder = Path(place) / "run"
+            folder.mkdir()
+            if case.prepare is not None:
+                case.prepare(folder)
+            outcome = self.launch(case, arm, folder, cpu=cpu, on_start=on_start)
+            failed = self._failure(case, outcome, folder)
+        if failed is not None:
+            self._keep(case, arm, failed, outcome)
+            return Sample(failed=failed)
+        return _sample(case, outcome)
+
+    def launch(
+        self,
+        case: Case,
+        arm: Arm,
+        folder: Path,
+        wrapper: Sequence[str] = (),
+        fixed_layout: bool = False,
+        cpu: int | None = None,
+        on_start: Callable[[int], None] | None = None,
+    ) -> Outcome:
+        """Runs the case's command, behind `wrapper`, and waits for it."""
+        output, errors = folder.with_name("stdout"), folder.with_name("stderr")
+        order = [str(self.launcher), "-t", str(case.timeout_s), "-o", str(output)]
+        order += ["-e", str(errors), *(["-r"] if fixed_layout else [])]
+        order += ["-c", str(cpu)] if cpu is not None else []
+        process = subprocess.Popen(
+            [*order, "--", *wrapper, *case.command],
+            # The user's own command runs where the user is.
+            cwd=None if case.group == "command" else folder,
+            env=environment_for(case, arm, self.environment),
+            stdin=_own_input() if case.group == "command" else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        with process:
+            report = _follow(process, on_start)
+        figures = _figures(report)
+        if "status" not in figures:
+            return Outcome(figures, b"", report)
+        return Outcome(figures, _content(output), _content(errors).decode(errors="replace"))
+
+    def _failure(self, case: Case, outcome: Outcome, folder: Path) -> str | None:
+        status = int(outcome.figures.get("status", OWN_FAILURE))
+        if outcome.figures.get("timed_out"):
+            return f"no end within {case.timeout_s:g} s"
+        if status != 0:
+            return _reason(status, outcome.errors)
+        return case.check(folder, outcome.output) if case.check else None
+
+    def _keep(self, case: Case, arm: Arm, failed: str, outcome: Outcome) -> None:
+        if self.failures is None:
+            return
+        self.failures.mkdir(parents=True, exist_ok=True)
+        said = outcome.output + b"\n--- standard error ---\n" + outcome.errors.encode()
+        (self.failures / failure_file(case.name, arm.name)).write_bytes(
+            failed.encode() + b"\n\n" + said
+        )
+
+
+def failure_file(case: str, arm: str) -> str:
+    return re.sub(r"[^\w.=+-]+", "_", f"{case}-{arm}") + ".txt"
+
+
+def _own_input() -> int | IO[bytes]:
+    """Standard input anew for each run if it is a file, so that every run reads all of it."""
+    source = Path("/proc/self/fd/0")
+    return source.open("rb") if source.is_file() else subprocess.DEVNULL
+
+
+def _follow(process: subprocess.Popen[str], on_start: Callable[[int], None] | None) -> str:
+    """Reads the launcher's report; on an interruption nothing of the run is left behind."""
+    assert process.stdout is not None
+    try:
+        first = process.stdout.readline()
+        started = FIGURE.fullmatch(first.strip())
+        if on_start is not None and started:
+            on_start(int(started[2]))
+        # Ends when the launcher does, and that keeps the time limit. communicate() would lose what
+        # is in the buffer behind the first line.
+        return first + process.stdout.read()
+    finally:
+        if process.poll() is None:
+            # The launcher takes the whole session of the command with it.
+            process.send_signal(signal.SIGTERM)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(GRACE_S)
+            process.kill()
+
+
+def _figures(text: str) -> dict[str, float]:
+    """The lines of a report or of a benchmark that are a key and a number; others are passed by."""
+    matches = (FIGURE.fullmatch(line.strip()) for line in text.splitlines())
+    return {match[1]: float(match[2]) for match in matches if match}
+
+
+def _content(path: Path) -> bytes:
+    return path.read_bytes() if path.exists() else b""
+
+
+def _reason(status: int, errors: str) -> str:
+    lines = errors.strip().splitlines()
+    detail = f": {lines[-1].strip()[:160]}" if lines else ""
+    if status < 0:
+        try:
+            name = signal.Signals(-status).name
+        except ValueError:
+            name = f"signal {-status}"
+        return f"crashed, {name}{detail}"
+    if status in START_FAILURES and lines:
+        return lines[-1].strip()[:160]
+    return f"exit status {status}{detail}"
+
+
+def _sample(case: Case, outcome: Outcome) -> Sample:
+    """The kernel's account of a run; a benchmark's own lines win over it."""
+    figures = dict(outcome.figures)
+    figures["time_s"] = figures.pop("wall_s")
+    for name in ("pid", "status", "timed_out"):
+        figures.pop(name, None)
+    if case.group == "benchmark" or case.self_preloading:
+        figures |= _figures(outcome.output.decode(errors="replace"))
+    own = {name: figures.pop(name) for name in list(figures) if name in ACCOUNT}
+    return Sample(
+        time_s=own["time_s"],
+        user_s=own["user_s"],
+        sys_s=own["sys_s"],
+        peak_rss_kib=own["peak_rss_kib"],
+        page_faults=int(own["page_faults"]),
+        major_faults=int(own["major_faults"]),
+        voluntary_switches=int(own["voluntary_switches"]),
+        involuntary_switches=int(own["involuntary_switches"]),
+        ops=int(own["ops"]) if own.get("ops") else None,
+        extra=figures,
+    )
+
+
+def preload_problem(arm: Arm, base: Mapping[str, str]) -> str | None:
+    """Why an arm's library would not be in use: the loader only warns of one it cannot load."""
+    if arm.preload is None:
+        return None
+    if not arm.preload.exists():
+        return f"there is no {arm.preload}"
+    probe = Case("", (), 1, "", "", "", ("/bin/cat", "/proc/self/maps"), 60)
+    environment = environment_for(probe, arm, base)
+    result = subprocess.run(
+        probe.command,
+        env=environment,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+    wanted = [Path(part) for part in environment["LD_PRELOAD"].split(":")]
+    missing = [part for part in wanted if f"/{part.resolve().name}" not in result.stdout]
+    if result.returncode == 0 and not missing:
+        return None
+    said = result.stderr.strip().splitlines()
+    return f"{arm.preload} cannot be preloaded: " + (
+        said[-1] if said else f"exit status {result.returncode}"
+    )

@@ -1,0 +1,112 @@
+"""One measurement from beginning to end: arms checked, runs scheduled, instructions counted."""
+
+import datetime
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+from hakmem.errors import HakmemError
+from hakmem.lab import precise
+from hakmem.lab.execute import Executor, preload_problem
+from hakmem.lab.host import describe_host
+from hakmem.lab.model import Arm, Case, Metric, Results, Sample, metric_named
+from hakmem.lab.schedule import Plan, Schedule, Settled
+from hakmem.lab.statistics import Comparison, Verdict, compare_samples, paired_logs
+from hakmem.lab.terminal import counting, watching
+from hakmem.lab.timeline import watch_all
+from hakmem.terminal import say
+
+# A look in between may stop a case only on far better evidence than the verdict at the end needs,
+# so that many looks do not add up to many false verdicts (the Haybittle-Peto rule).
+INTERIM_ALPHA = 0.001
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is to be found out."""
+
+    cases: Sequence[Case]
+    arms: Sequence[Arm]
+    subject: str
+    plan: Plan
+    # The metrics that must be clear before a case gets no more rounds.
+    metrics: tuple[str, ...] = ("time_s",)
+    precise: bool = False
+    timelines: bool = True
+
+
+def measure(question: Question, executor: Executor, command: str) -> Results:
+    """Runs everything; arms that cannot be preloaded are named and left out."""
+    arms = usable_arms(question.arms)
+    results = Results(describe_host(), now(), command)
+    settled = settled_rule(question.subject, question.metrics)
+    with watching(question.subject) as observer:
+        schedule = Schedule(question.cases, arms, executor, question.plan, settled, observer)
+        schedule.run()
+    schedule.fill(results)
+    if schedule.left_out:
+        say(f"out of time, not measured: {', '.join(schedule.left_out)}")
+    if question.timelines:
+        say("watching memory over time")
+        watch_all(question.cases, arms, executor, results)
+    if question.precise:
+        with counting() as advance:
+            results.rows += precise.measure(question.cases, arms, executor, advance)
+    return results
+
+
+def now() -> str:
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+
+
+def usable_arms(arms: Sequence[Arm]) -> list[Arm]:
+    usable = []
+    for arm in arms:
+        problem = preload_problem(arm, os.environ)
+        if problem is None:
+            usable.append(arm)
+        else:
+            say(f"{arm.name} is left out: {problem}")
+    if len(usable) < 2:
+        raise HakmemError("fewer than two allocators are left to compare")
+    return usable
+
+
+def settled_rule(subject: str, metrics: Sequence[str]) -> Settled:
+    """Whether more rounds of a case would change what is said about the subject."""
+    kinds = [metric_named(name) for name in metrics]
+
+    def settled(_case: Case, runs: Mapping[str, Sequence[Sample | None]]) -> bool:
+        own = runs.get(subject)
+        if own is None:
+            return False
+        others = [samples for name, samples in runs.items() if name != subject]
+        return all(_clear(kind, own, samples) for samples in others for kind in kinds)
+
+    return settled
+
+
+def _clear(
+    metric: Metric, subject: Sequence[Sample | None], other: Sequence[Sample | None]
+) -> bool:
+    series = [[_value(sample, metric.name) for sample in runs] for runs in (subject, other)]
+    found = compare_samples(metric, *series)
+    if not found.known or found.negligible:
+        return True
+    return found.verdict is not Verdict.CANNOT_TELL and _far_beyond_chance(metric, series, found)
+
+
+def _far_beyond_chance(
+    metric: Metric, series: Sequence[Sequence[float | None]], found: Comparison
+) -> bool:
+    logs = np.array(paired_logs(metric, *series))
+    if np.ptp(logs) == 0:
+        return found.n > 1
+    return bool(stats.ttest_1samp(logs, 0.0).pvalue <= INTERIM_ALPHA)
+
+
+def _value(sample: Sample | None, metric: str) -> float | None:
+    return sample.values().get(metric) if sample is not None else None

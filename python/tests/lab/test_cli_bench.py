@@ -1,0 +1,177 @@
+"""`compare` and `bench` as users call them."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+SERVER = """
+import signal, sys
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+print("ready to serve", flush=True)
+while True:
+    signal.pause()
+"""
+
+
+@pytest.fixture
+def compare(hakmem: Run, marker_library: Path, tmp_path: Path, compiler: str) -> Run:
+    """Two rounds under glibc and a library that only says that it is there."""
+
+    def run(*words: str | Path, arms: str = "glibc,hakmem") -> subprocess.CompletedProcess[str]:
+        fixed = ("--rounds", "2", "--arms", arms, "--library", marker_library)
+        files = ("--json", tmp_path / "r.json", "--html", tmp_path / "r.html")
+        return hakmem("compare", *fixed, *files, *words)
+
+    return run
+
+
+def rows(tmp_path: Path) -> dict[str, dict[str, Any]]:
+    form = json.loads((tmp_path / "r.json").read_text())
+    return {row["allocator"]: row for row in form["rows"] if row["metric"] == "time_s"}
+
+
+def test_compare(compare: Run, tmp_path: Path) -> None:
+    done = compare("--", "sh", "-c", "echo to be hidden")
+    assert done.returncode == 0, done.stderr
+    assert "to be hidden\n" not in done.stdout + done.stderr
+    assert "geometric mean" not in done.stdout
+    assert "hakmem" in done.stdout.splitlines()[-1]
+    assert {name: len(row["samples"]) for name, row in rows(tmp_path).items()} == {
+        "glibc": 2,
+        "hakmem": 2,
+    }
+    assert (tmp_path / "r.html").read_text().startswith("<!")
+    assert "\x1b[" not in done.stdout + done.stderr
+
+
+def test_json_to_standard_output(compare: Run) -> None:
+    done = compare("--json", "-", "--", "true")
+    assert {row["allocator"] for row in json.loads(done.stdout)["rows"]} == {"glibc", "hakmem"}
+
+
+def test_one_crashing_arm_is_a_row(compare: Run, tmp_path: Path) -> None:
+    script = 'if [ -n "$HAKMEM_CONF" ]; then echo oh no >&2; kill -ABRT $$; fi'
+    done = compare("--", "sh", "-c", script, arms="glibc,hakmem,retain:1M")
+    assert done.returncode == 0, done.stderr
+    assert "oh no" in done.stderr
+    assert "SIGABRT" in rows(tmp_path)["retain:1M"]["failed"]
+    assert rows(tmp_path)["glibc"]["failed"] is None
+    assert "SIGABRT" in done.stdout
+
+
+def test_command_that_works_nowhere(compare: Run) -> None:
+    done = compare("--", "sh", "-c", "echo not today >&2; exit 3")
+    assert done.returncode == 1
+    assert "nothing to compare" in done.stderr
+    assert "not today" in done.stderr
+
+
+def test_command_that_is_not_there(compare: Run) -> None:
+    done = compare("--", "no-such-command")
+    assert done.returncode == 127
+    assert done.stderr.strip() == "hakmem: no-such-command: not found"
+
+
+def test_time_out_is_a_failure(compare: Run) -> None:
+    done = compare("--timeout", "0.2s", "--", "sleep", "100")
+    assert done.returncode == 1
+    assert "no end within 0.2 s" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--budget", "soon"), "'soon' is no time"),
+        (("--metric", "beauty"), "--metric beauty: not one of time_s"),
+        (("--ready", "80"), "--ready belongs to --driver"),
+        (("--arms", "glibc,hoard"), "no allocator named 'hoard'"),
+        (("--driver", "true"), "--ready PORT or REGEX"),
+    ],
+)
+def test_users_mistakes_are_named(compare: Run, words: tuple[str, ...], said: str) -> None:
+    done = compare(*words, "--", "true")
+    assert done.returncode in (1, 2)
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_every_run_reads_all_of_the_input(
+    marker_library: Path, tmp_path: Path, compiler: str
+) -> None:
+    source = tmp_path / "input"
+    source.write_text("all of it")
+    command = [sys.executable, "-I", "-m", "hakmem", "compare", "--rounds", "2"]
+    command += ["--arms", "glibc,hakmem", "--library", str(marker_library)]
+    command += ["--json", str(tmp_path / "r.json"), "--html", str(tmp_path / "r.html")]
+    command += ["--", "sh", "-c", 'test "$(cat)" = "all of it"']
+    home = {"XDG_CACHE_HOME": str(tmp_path), "PATH": os.environ["PATH"]}
+    with source.open() as file:
+        done = subprocess.run(command, stdin=file, env=home, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_server_with_a_driver(compare: Run, tmp_path: Path) -> None:
+    server = tmp_path / "server.py"
+    server.write_text(SERVER)
+    driven = ("--driver", "sh -c true", "--ready", "^ready to")
+    done = compare(*driven, "--", sys.executable, server)
+    assert done.returncode == 0, done.stderr + done.stdout
+    found = rows(tmp_path)
+    assert [row["failed"] for row in found.values()] == [None, None]
+    assert all(0 < value < 60 for row in found.values() for value in row["samples"])
+
+
+@pytest.mark.parametrize(
+    ("driver", "server", "said"),
+    [
+        ("false", SERVER, "the driver ended with 1"),
+        ("true", "raise SystemExit('no room')", "ended before it was ready: no room"),
+    ],
+)
+def test_server_that_fails(
+    compare: Run, tmp_path: Path, driver: str, server: str, said: str
+) -> None:
+    script = tmp_path / "server.py"
+    script.write_text(server)
+    done = compare("--driver", driver, "--ready", "ready", "--", sys.executable, script)
+    assert done.returncode == 1
+    assert said in done.stderr
+
+
+def test_bench_mistakes_are_named(hakmem: Run, tmp_path: Path) -> None:
+    both = hakmem("bench", "--a", ".", "--arms", "glibc")
+    assert both.returncode == 2
+    assert "without --arms" in both.stderr
+    other = tmp_path / "other.json"
+    other.write_text("{}")
+    wrong = hakmem("bench", "--quick", "--against", other)
+    assert wrong.returncode == 1
+    assert "no baseline" in wrong.stderr
+
+
+def test_help_has_examples(hakmem: Run) -> None:
+    for command in ("bench", "compare"):
+        done = hakmem(command, "--help")
+        assert done.returncode == 0
+        assert f"./hakmem {command}" in done.stdout
+
+
+def test_run_does_without_the_laboratorys_packages() -> None:
+    """They are installed on the first bench or compare only."""
+    script = (
+        "import sys\n"
+        "sys.modules.update(dict.fromkeys(('numpy', 'scipy', 'matplotlib', 'jinja2')))\n"
+        "from hakmem.cli import main\n"
+        "for words in (['--help'], ['bench', '--help'], ['run', '--help']):\n"
+        "    assert main(words) == 0\n"
+    )
+    done = subprocess.run([sys.executable, "-I", "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

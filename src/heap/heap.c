@@ -26,16 +26,12 @@ const uint16_t hak_magazine_offset[CLASS_COUNT + 1] = {
     [CLASS_COUNT] = (uint16_t)offsetof(struct magazines, end),
 };
 
-uint8_t hak_class_hint[UNIT_SIZE >> CLASS_HINT_SHIFT];
+uint8_t hak_class_at[UNIT_SIZE / sizeof(void *)];
 
 void heap_init_tables(void)
 {
-    uint32_t class = 0;
-    for (uint32_t i = 0; i < sizeof hak_class_hint; i++) {
-        while (class + 1 < CLASS_COUNT && hak_magazine_offset[class + 1] <= i << CLASS_HINT_SHIFT)
-            class ++;
-        hak_class_hint[i] = (uint8_t) class;
-    }
+    for (uint32_t class = 0; class < CLASS_COUNT; class ++)
+        hak_class_at[hak_magazine_offset[class] / sizeof(void *)] = (uint8_t) class;
 }
 
 /* Rows that do not belong into an array are folded onto its entry 0, which the first row then
@@ -171,14 +167,17 @@ static HAK_COLD void die_double_free(void *p)
 
 void heap_put(struct heap *h, struct slab *s, void *p)
 {
+    const struct class_info *c = &hak_classes[s->class];
+    size_t offset = (size_t)((char *)p - slab_base(s));
+    uint32_t index = class_block_index(c, offset);
     if (HAK_UNLIKELY(load_relaxed(&s->heap) != h || s->free == p || s->used == 0 ||
-                     (char *)p >= slab_frontier(s)))
+                     index >= s->carved))
         die_double_free(p);
-    if (HAK_UNLIKELY(!slab_block_starts_at(s, p)))
+    if (HAK_UNLIKELY((size_t)index * c->size != offset))
         die_bad_block(s, p);
     h->classes[s->class].used--;
-    h->used_bytes -= hak_classes[s->class].size;
-    slab_put(s, p);
+    h->used_bytes -= c->size;
+    slab_put(s, p, index);
     if (s->used == 0)
         slab_owned_to_unused(h, s);
     else if (!s->listed)
@@ -214,23 +213,26 @@ void *heap_take_one(struct heap *h, uint32_t class)
 
 /* ---- capacity ---- */
 
-static void return_block(struct heap *h, void *p)
+static void return_foreign(struct heap *h, uintptr_t word, void *p)
 {
-    size_t unit = unit_of(p);
-    uintptr_t word = unit_word(unit);
-    if (HAK_LIKELY(heap_of_word(word) == h))
-        heap_put(h, slab_of_unit(unit), p);
-    else if (word > WORD_TAG_MAX)
-        remote_send(h, word, p, true);
-    else
+    if (word <= WORD_TAG_MAX ||
+        heap_of_word(word) == h) /* its slab has gone, or is another class's */
         die_double_free(p);
+    remote_send(h, word, p, true);
 }
 
 /* Slots [from, to) go back to where they belong, oldest (highest) first. */
 static void put_slots(struct heap *h, struct magazine *m, uint32_t from, uint32_t to)
 {
-    while (to > from)
-        return_block(h, m->slots[--to]);
+    while (to > from) {
+        void *p = m->slots[--to];
+        size_t unit = unit_of(p);
+        uintptr_t word = unit_word(unit);
+        if (HAK_LIKELY(word == (uintptr_t)m))
+            heap_put(h, slab_of_unit(unit), p);
+        else
+            return_foreign(h, word, p);
+    }
 }
 
 static void empty_magazine(struct heap *h, uint32_t class)

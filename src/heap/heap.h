@@ -119,10 +119,8 @@ _Static_assert(sizeof(struct heap) <= UNIT_SIZE, "a heap fits into one unit");
 
 /* Offset of each class's magazine in its heap, and where they end. */
 extern const uint16_t hak_magazine_offset[CLASS_COUNT + 1] __attribute__((visibility("hidden")));
-/* Back from offsets to classes: the class at or before each stretch of 256 bytes. Filled in by
- * heap_init_tables. */
-enum { CLASS_HINT_SHIFT = 8 };
-extern uint8_t hak_class_hint[UNIT_SIZE >> CLASS_HINT_SHIFT] __attribute__((visibility("hidden")));
+/* Back from the offset of a magazine, in words, to its class. Filled in by heap_init_tables. */
+extern uint8_t hak_class_at[UNIT_SIZE / sizeof(void *)] __attribute__((visibility("hidden")));
 void heap_init_tables(void);
 /* The same for every multiple of 8 up to SMALL_MAX. */
 extern const uint16_t hak_small_offset[SMALL_MAX / 8 + 1] __attribute__((visibility("hidden")));
@@ -211,11 +209,7 @@ HAK_INLINE struct heap *heap_of_word(uintptr_t word)
  * the time, and this does not touch it. */
 HAK_INLINE uint32_t class_of_word(uintptr_t word)
 {
-    uint32_t offset = (uint32_t)(word & (UNIT_SIZE - 1));
-    uint32_t class = hak_class_hint[offset >> CLASS_HINT_SHIFT];
-    while (hak_magazine_offset[class + 1] <= offset)
-        class ++;
-    return class;
+    return hak_class_at[(word & (UNIT_SIZE - 1)) / sizeof(void *)];
 }
 
 /* Relaxed, and no read-modify-write: one writer at a time, readers want a recent value. */

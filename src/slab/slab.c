@@ -47,10 +47,8 @@ void slab_init(size_t unit, uint32_t class, struct heap *owner, bool zeroed)
 bool class_block_starts_at(uint32_t class, size_t offset)
 {
     const struct class_info *c = &hak_classes[class];
-    /* Exact for multiples of the size; for others it may be one too high, which the comparison
-     * below rejects all the same. */
-    uint64_t index = ((uint64_t)offset * c->reciprocal) >> 32;
-    return index < c->capacity && index * c->size == offset;
+    uint32_t index = class_block_index(c, offset);
+    return index < c->capacity && (size_t)index * c->size == offset;
 }
 
 bool slab_block_starts_at(const struct slab *s, const void *p)

@@ -108,6 +108,13 @@ bool slab_block_starts_at(const struct slab *s, const void *p);
 /* The same for an offset from the start of any slab of the class. */
 bool class_block_starts_at(uint32_t class, size_t offset);
 
+/* Index of the block that starts at an offset. Exact for multiples of the size; for others it may be one
+ * too high, which multiplying back shows. */
+HAK_INLINE uint32_t class_block_index(const struct class_info *c, size_t offset)
+{
+    return (uint32_t)(((uint64_t)offset * c->reciprocal) >> 32);
+}
+
 /* Takes up to n blocks: freed ones, newest first, then untouched ones by address. They are put at
  * out[0..]; returns how many. */
 uint32_t slab_take(struct slab *s, void **out, uint32_t n);
@@ -120,10 +127,10 @@ HAK_INLINE char *slab_frontier(const struct slab *s)
 
 /* Takes a block back: below the frontier by moving that, so that a block which was cut in advance and
  * never used is not touched now; any other onto the free list. */
-HAK_INLINE void slab_put(struct slab *s, void *p)
+HAK_INLINE void slab_put(struct slab *s, void *p, uint32_t index)
 {
     s->used--;
-    if ((char *)p + hak_classes[s->class].size == slab_frontier(s)) {
+    if (index + 1 == s->carved) {
         s->carved--;
         return;
     }

@@ -1,26 +1,9 @@
 /* Magazines, and a heap's slabs behind them. */
-#include "heaps.h"
+#include "one_heap.h"
 
 #include <stdlib.h>
 
 #include "control/options.h"
-
-static struct heap *heap;
-
-/* A heap of its own, which no program's malloc uses meanwhile. */
-static int set_up(void **state)
-{
-    (void)state;
-    heap = new_heap();
-    return heap != NULL ? 0 : -1;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    registry_abandon(heap);
-    return 0;
-}
 
 static const size_t slots_of_class[] = {
 #define CLASS(index, from, size, units, slots) slots,
@@ -318,5 +301,5 @@ int main(void)
         cmocka_unit_test(detached_blocks_belong_to_an_orphan),
         cmocka_unit_test(a_handler_frees_into_the_inbox),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, make_heap, abandon_heap);
 }

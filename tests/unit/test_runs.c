@@ -1,27 +1,11 @@
 /* Runs and the cache of freed ones each heap has. */
-#include "heaps.h"
+#include "one_heap.h"
 
 #include "heap/runs.h"
 #include "os/os.h"
 #include "super/super.h"
 
 #define KIB ((size_t)1024)
-
-static struct heap *heap;
-
-static int set_up(void **state)
-{
-    (void)state;
-    heap = new_heap();
-    return heap != NULL ? 0 : -1;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    registry_abandon(heap);
-    return 0;
-}
 
 static int empty_cache(void **state)
 {
@@ -196,5 +180,5 @@ int main(void)
         cmocka_unit_test_setup(resize_stays_where_it_is, empty_cache),
         cmocka_unit_test_setup(resize_stops_at_a_neighbour, empty_cache),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, make_heap, abandon_heap);
 }

@@ -9,6 +9,7 @@
 #include "super/super.h"
 
 enum {
+    BATCH_MAX = 32,       /* blocks that a refill or a flush moves, or half a magazine if that is less */
     CAP_FIRST = 8,        /* capacity a magazine starts with, doubled at each refill ... */
     BUDGET_MIN = 2 << 20, /* ... while all capacities together stay within this many bytes ... */
     BUDGET_SHARE = 32,    /* ... and this share of what the heap has in use */
@@ -284,13 +285,19 @@ static bool next_is_zeroed(struct heap *h, uint32_t class)
     return s != NULL && slab_next_is_zeroed(s);
 }
 
+static uint32_t batch_for(uint32_t cap)
+{
+    uint32_t half = (cap + 1) / 2;
+    return half < BATCH_MAX ? half : BATCH_MAX;
+}
+
 static void *fill(struct heap *h, struct magazine *m, uint32_t class, bool *zeroed)
 {
     uint32_t before = m->cap;
     magazine_close(m);
     h->classes[class].active = true;
     uint32_t cap = grown_capacity(h, before, class);
-    uint32_t wanted = (cap + 1) / 2;
+    uint32_t wanted = batch_for(cap);
     if (wanted == 1)
         *zeroed = next_is_zeroed(h, class);
     void **top = &m->slots[cap - wanted];
@@ -335,9 +342,10 @@ static bool has_shrunk(const struct heap *h)
     return h->peak_bytes >= SHRUNK_MIN && h->used_bytes <= h->peak_bytes / SHRUNK_SHARE;
 }
 
-static void spill_half(struct heap *h, struct magazine *m, void *p)
+/* The oldest blocks make room for this one. */
+static void spill(struct heap *h, struct magazine *m, void *p)
 {
-    uint32_t cap = m->cap, keep = cap / 2;
+    uint32_t cap = m->cap, keep = cap - batch_for(cap);
     magazine_close(m);
     put_slots(h, m, keep, cap);
     memmove(&m->slots[cap - keep], m->slots, keep * sizeof m->slots[0]);
@@ -371,7 +379,7 @@ static void flush_own(struct heap *h, uint32_t class, void *p)
     if (m->cap == 0)
         heap_put(h, slab_of_unit(unit_of(p)), p);
     else
-        spill_half(h, m, p);
+        spill(h, m, p);
     lock_release(&h->lock);
 }
 

@@ -9,7 +9,7 @@ enum { CACHE_SLOTS = 64 };
 struct cached {
     size_t granule;
     size_t granules;
-    size_t bytes; /* that may have been touched */
+    size_t bytes; /* that may have been touched, or more after a split */
 };
 
 static struct {
@@ -49,17 +49,77 @@ static struct cached take_slot(size_t i)
     return c;
 }
 
-/* Newest block that fits with at most an eighth to spare. */
-static bool take_fitting(size_t granules, struct cached *out)
+static size_t least(size_t a, size_t b)
 {
+    return a < b ? a : b;
+}
+
+/* The shortest that is long enough, newest among equals; CACHE_SLOTS: none is. */
+static size_t find_fitting(size_t granules)
+{
+    size_t found = CACHE_SLOTS, have = SIZE_MAX;
     for (size_t i = big.cached; i-- > 0;) {
-        size_t have = big.cache[i].granules;
-        if (have >= granules && have - granules <= granules / 8) {
-            *out = take_slot(i);
-            return true;
+        size_t n = big.cache[i].granules;
+        if (n >= granules && n < have) {
+            found = i;
+            have = n;
         }
     }
-    return false;
+    return found;
+}
+
+/* Cuts granules off an entry's end. What was touched may lie in either part. */
+static struct cached cut_end(struct cached *c, size_t granules)
+{
+    size_t rest = c->granules - granules, bytes = least(c->bytes, rest << GRANULE_SHIFT);
+    struct cached end = {c->granule + rest, granules, least(c->bytes, granules << GRANULE_SHIFT)};
+    add(&hak_big.cached_bytes, bytes - c->bytes);
+    *c = (struct cached){c->granule, rest, bytes};
+    return end;
+}
+
+/* What is longer than needed leaves its end behind, as old as it was. */
+static bool take_fitting(size_t granules, struct cached *out)
+{
+    size_t i = find_fitting(granules);
+    if (i == CACHE_SLOTS)
+        return false;
+    struct cached *c = &big.cache[i];
+    size_t spare = c->granules - granules;
+    if (spare == 0) {
+        *out = take_slot(i);
+        return true;
+    }
+    struct cached end = cut_end(c, spare);
+    *out = *c;
+    add(&hak_big.cached_bytes, end.bytes - c->bytes);
+    *c = end;
+    return true;
+}
+
+/* Of the oldest entry, what brings the cache down by at least so many bytes, or all of it. */
+static struct cached take_oldest(size_t excess)
+{
+    struct cached *c = &big.cache[0];
+    size_t granules = granules_for(excess);
+    return granules < c->granules ? cut_end(c, granules) : take_slot(0);
+}
+
+/* Takes the neighbours out of the cache and adds them to c: what was freed in pieces can be used as a
+ * whole. */
+static struct cached join_neighbours(struct cached c)
+{
+    for (size_t i = big.cached; i-- > 0;) {
+        const struct cached *n = &big.cache[i];
+        if (n->granule + n->granules != c.granule && c.granule + c.granules != n->granule)
+            continue;
+        struct cached joined = take_slot(i);
+        if (joined.granule < c.granule)
+            c.granule = joined.granule;
+        c.granules += joined.granules;
+        c.bytes += joined.bytes;
+    }
+    return c;
 }
 
 /* Returns what must go: the oldest if the cache is full, c itself if it takes none. */
@@ -69,6 +129,7 @@ static struct cached put_slot(struct cached c)
     struct cached oldest = {0, 0, 0};
     if (most == 0)
         return c;
+    c = join_neighbours(c);
     if (big.cached >= most)
         oldest = take_slot(0);
     big.cache[big.cached++] = c;
@@ -216,8 +277,9 @@ size_t big_purge(size_t keep)
         if (!lock_take_if_safe(&big.lock))
             break;
         struct cached c = {0, 0, 0};
-        if (big.cached > 0)
-            c = take_slot(0);
+        size_t cached = load_relaxed(&hak_big.cached_bytes);
+        if (big.cached > 0 && cached > keep)
+            c = take_oldest(cached - keep);
         lock_release(&big.lock);
         if (c.granules == 0)
             break;

@@ -141,10 +141,13 @@ HAK_INLINE void *alloc_pages(size_t size, size_t alignment, bool *zeroed)
 {
     struct heap *h = own_heap(thread_enter());
     void *p;
-    if (size <= RUN_MAX && alignment <= UNIT_SIZE)
+    if (size <= RUN_MAX && alignment <= UNIT_SIZE) {
         p = run_alloc(h, size, zeroed);
-    else
+    } else {
         p = big_alloc(size, alignment, zeroed);
+        if (*zeroed)
+            purge_note_fresh(size);
+    }
     thread_leave();
     return p;
 }

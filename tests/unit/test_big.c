@@ -78,45 +78,81 @@ static void a_second_free_is_refused(void **state)
     assert_int_equal(big_cached_bytes(), cached + 2 * MIB);
 }
 
-static void the_newest_that_fits_is_reused(void **state)
+/* Blocks that are no neighbours: each is followed by one that stays. */
+static void alloc_apart(void **blocks, void **between, size_t n, size_t size)
+{
+    for (size_t i = 0; i < n; i++) {
+        blocks[i] = alloc(size);
+        between[i] = alloc(2 * MIB);
+    }
+}
+
+static void release_all(void **blocks, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        release(blocks[i]);
+}
+
+static void the_shortest_that_fits_is_reused(void **state)
 {
     (void)state;
     bool zeroed = true;
-    void *a = alloc(4 * MIB), *b = alloc(4 * MIB), *large = alloc(40 * MIB);
-    release(a);
-    release(b);
+    void *blocks[2], *between[2];
+    alloc_apart(blocks, between, 2, 4 * MIB);
+    void *large = alloc(40 * MIB), *end = alloc(2 * MIB);
+    release_all(blocks, 2);
     release(large);
-    assert_ptr_equal(big_alloc(4 * MIB, 1, &zeroed), b);
+    assert_ptr_equal(big_alloc(4 * MIB, 1, &zeroed), blocks[1]); /* the newer of two */
     assert_false(zeroed);
-    assert_ptr_equal(big_alloc(3 * MIB, 1, &zeroed), a);
-    void *p = alloc(4 * MIB);
-    assert_ptr_not_equal(p, large); /* far too much to spare */
+    assert_ptr_equal(big_alloc(3 * MIB, 1, &zeroed), blocks[0]);
     assert_ptr_equal(big_alloc(36 * MIB, 1, &zeroed), large);
+    assert_int_equal(big_cached_bytes(), 4 * MIB);
+    void *rest = big_alloc(4 * MIB, 1, &zeroed);
+    assert_ptr_equal(rest, (char *)large + 36 * MIB);
     assert_int_equal(big_cached_bytes(), 0);
-    release(a);
-    release(b);
-    release(p);
+    release_all(blocks, 2);
+    release_all(between, 2);
     release(large);
+    release(rest);
+    release(end);
+}
+
+static void neighbours_become_one(void **state)
+{
+    (void)state;
+    bool zeroed;
+    void *whole = alloc(12 * MIB), *part[3];
+    release(whole);
+    for (size_t i = 0; i < 3; i++) {
+        part[i] = big_alloc(4 * MIB, 1, &zeroed);
+        assert_ptr_equal(part[i], (char *)whole + i * 4 * MIB);
+    }
+    release(part[0]);
+    release(part[2]);
+    release(part[1]);
+    assert_int_equal(big_cached_bytes(), 12 * MIB);
+    assert_ptr_equal(big_alloc(12 * MIB, 1, &zeroed), whole);
+    release(whole);
 }
 
 static void the_cache_is_bounded(void **state)
 {
     (void)state;
-    void *p[7];
-    for (size_t i = 0; i < ARRAY_LENGTH(p); i++)
-        p[i] = alloc(2 * MIB);
+    void *p[7], *between[7];
+    size_t n = ARRAY_LENGTH(p);
+    alloc_apart(p, between, n, 2 * MIB);
     hak_options.whale_capacity = 4;
-    for (size_t i = 0; i < ARRAY_LENGTH(p); i++) {
+    for (size_t i = 0; i < n; i++) {
         release(p[i]);
         assert_int_equal(big_cached_bytes(), 2 * MIB * (i < 4 ? i + 1 : 4));
     }
     bool zeroed;
-    for (size_t i = ARRAY_LENGTH(p); i-- > 3;) /* the oldest three had to go */
+    for (size_t i = n; i-- > 3;) /* the oldest three had to go */
         assert_ptr_equal(big_alloc(2 * MIB, 1, &zeroed), p[i]);
     assert_int_equal(big_cached_bytes(), 0);
     hak_options.whale_capacity = 0;
-    for (size_t i = 3; i < ARRAY_LENGTH(p); i++)
-        release(p[i]);
+    release_all(p + 3, n - 3);
+    release_all(between, n);
     assert_int_equal(big_cached_bytes(), 0);
 }
 
@@ -124,19 +160,32 @@ static void purge_keeps_the_newest(void **state)
 {
     (void)state;
     bool zeroed = false;
-    void *old = alloc(2 * MIB), *new = alloc(2 * MIB);
-    stamp(old, 2 * MIB);
-    release(old);
-    release(new);
+    void *p[2], *between[2];
+    alloc_apart(p, between, 2, 2 * MIB);
+    stamp(p[0], 2 * MIB);
+    release_all(p, 2);
     assert_int_equal(big_purge(4 * MIB), 0);
     assert_int_equal(big_purge(2 * MIB), 2 * MIB);
     assert_int_equal(big_cached_bytes(), 2 * MIB);
-    assert_ptr_equal(big_alloc(2 * MIB, 1, &zeroed), new);
-    assert_ptr_equal(big_alloc(2 * MIB, 1, &zeroed), old); /* the region's lowest */
+    assert_ptr_equal(big_alloc(2 * MIB, 1, &zeroed), p[1]);
+    assert_ptr_equal(big_alloc(2 * MIB, 1, &zeroed), p[0]); /* the region's lowest */
     assert_true(zeroed);
-    assert_true(is_zero(old, 2 * MIB));
-    release(old);
-    release(new);
+    assert_true(is_zero(p[0], 2 * MIB));
+    release_all(p, 2);
+    release_all(between, 2);
+}
+
+static void purge_takes_no_more_than_it_must(void **state)
+{
+    (void)state;
+    bool zeroed = true;
+    void *p = alloc(10 * MIB);
+    release(p);
+    assert_int_equal(big_purge(7 * MIB), 4 * MIB);
+    assert_int_equal(big_cached_bytes(), 6 * MIB);
+    assert_ptr_equal(big_alloc(6 * MIB, 1, &zeroed), p); /* its end went */
+    assert_false(zeroed);
+    release(p);
 }
 
 static void alignments_are_kept(void **state)
@@ -250,9 +299,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(blocks_are_accounted_for, empty_cache),
         cmocka_unit_test_setup(a_second_free_is_refused, empty_cache),
-        cmocka_unit_test_setup(the_newest_that_fits_is_reused, empty_cache),
+        cmocka_unit_test_setup(the_shortest_that_fits_is_reused, empty_cache),
+        cmocka_unit_test_setup(neighbours_become_one, empty_cache),
         cmocka_unit_test_setup(the_cache_is_bounded, empty_cache),
         cmocka_unit_test_setup(purge_keeps_the_newest, empty_cache),
+        cmocka_unit_test_setup(purge_takes_no_more_than_it_must, empty_cache),
         cmocka_unit_test_setup(alignments_are_kept, empty_cache),
         cmocka_unit_test_setup(resize_in_place, empty_cache),
         cmocka_unit_test_setup(resize_moves_if_it_must, empty_cache),

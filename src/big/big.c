@@ -156,15 +156,50 @@ static void *make_block(struct cached c, size_t usable)
     return granule_address(c.granule);
 }
 
+/* With the lock held and something in the cache. */
+static struct cached take_longest(void)
+{
+    size_t found = 0;
+    for (size_t i = 1; i < big.cached; i++) {
+        if (big.cache[i].granules >= big.cache[found].granules)
+            found = i;
+    }
+    return take_slot(found);
+}
+
+/* Makes a cached stretch that is too short longer by what is free behind it; if that fails it goes back.
+ * The kernel may have to be asked, so the lock is not held meanwhile. */
+static bool extend(struct cached *c, size_t granules, size_t usable)
+{
+    bool zeroed, done = region_extend(c->granule + c->granules, granules - c->granules, &zeroed);
+    struct cached gone = {0, 0, 0};
+    if (lock_take_if_safe(&big.lock)) {
+        if (done)
+            account(usable, 0, 1);
+        else
+            gone = put_slot(*c);
+        lock_release(&big.lock);
+    }
+    if (gone.granules != 0)
+        drop(gone);
+    c->granules = granules;
+    return done;
+}
+
 static void *alloc_cached(size_t granules, size_t usable)
 {
     struct cached c;
     if (load_relaxed(&hak_big.cached_bytes) == 0 || !lock_take_if_safe(&big.lock))
         return NULL;
     bool found = take_fitting(granules, &c);
+    bool shorter = !found && big.cached > 0;
     if (found)
         account(usable, 0, 1);
+    else if (shorter)
+        c = take_longest();
     lock_release(&big.lock);
+    if (shorter)
+        found = extend(&c, granules, usable);
     return found ? make_block(c, usable) : NULL;
 }
 

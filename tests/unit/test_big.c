@@ -135,6 +135,37 @@ static void neighbours_become_one(void **state)
     release(whole);
 }
 
+static void a_short_one_is_extended(void **state)
+{
+    (void)state;
+    bool zeroed = true;
+    void *whole = alloc(12 * MIB);
+    release(whole);
+    assert_int_equal(big_purge(4 * MIB), 8 * MIB);
+    assert_ptr_equal(big_alloc(12 * MIB, 1, &zeroed), whole);
+    assert_false(zeroed);
+    assert_int_equal(big_cached_bytes(), 0);
+    release(whole);
+}
+
+static void one_that_cannot_be_extended_stays(void **state)
+{
+    (void)state;
+    bool zeroed = false;
+    void *p[1], *between[1];
+    alloc_apart(p, between, 1, 4 * MIB);
+    size_t live = big_live_count();
+    release(p[0]);
+    void *other = big_alloc(12 * MIB, 1, &zeroed);
+    assert_ptr_not_equal(other, p[0]);
+    assert_int_equal(big_live_count(), live);
+    assert_int_equal(big_cached_bytes(), 4 * MIB);
+    assert_ptr_equal(big_alloc(4 * MIB, 1, &zeroed), p[0]);
+    release(other);
+    release(p[0]);
+    release(between[0]);
+}
+
 static void the_cache_is_bounded(void **state)
 {
     (void)state;
@@ -301,6 +332,8 @@ int main(void)
         cmocka_unit_test_setup(a_second_free_is_refused, empty_cache),
         cmocka_unit_test_setup(the_shortest_that_fits_is_reused, empty_cache),
         cmocka_unit_test_setup(neighbours_become_one, empty_cache),
+        cmocka_unit_test_setup(a_short_one_is_extended, empty_cache),
+        cmocka_unit_test_setup(one_that_cannot_be_extended_stays, empty_cache),
         cmocka_unit_test_setup(the_cache_is_bounded, empty_cache),
         cmocka_unit_test_setup(purge_keeps_the_newest, empty_cache),
         cmocka_unit_test_setup(purge_takes_no_more_than_it_must, empty_cache),

@@ -9,8 +9,8 @@
 #include "super/super.h"
 
 enum {
-    BATCH_MAX = 32,       /* blocks that a refill or a flush moves, or half a magazine if that is less */
-    CAP_FIRST = 8,        /* capacity a magazine starts with, doubled at each refill ... */
+    BATCH_MAX = 32, /* blocks that a refill or a flush moves, or half a magazine if that is less */
+    CAP_FIRST = 8,  /* capacity a magazine starts with, doubled at each refill ... */
     BUDGET_MIN = 2 << 20, /* ... while all capacities together stay within this many bytes ... */
     BUDGET_SHARE = 32,    /* ... and this share of what the heap has in use */
     SPARSE_SHARE = 8,     /* a class is sparse below one eighth of its blocks in use */

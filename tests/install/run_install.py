@@ -1,0 +1,118 @@
+"""Installs a build into an empty prefix and uses it from there as other projects do.
+
+usage: run_install.py --build BUILD_DIR
+
+Checks that CMake's find_package and pkg-config find the library, that programs linked with either
+library have hakmem's malloc, and that the shared one can be preloaded by its bare name.
+"""
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+SKIPPED = 77
+TIMEOUT_S = 300
+SONAME = "libhakmem.so.1"
+CONSUMER = Path(__file__).with_name("consumer")
+PACKAGES = ("hakmem.pc", "hakmem-config.cmake", "hakmem-config-version.cmake")
+HEADERS = ("hakmem.h", "hakmem.hpp")
+
+
+def run(*command: str | Path, **environment: str) -> str:
+    done = subprocess.run(
+        [str(word) for word in command],
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+    )
+    if done.returncode != 0:
+        words = " ".join(str(word) for word in command)
+        sys.exit(f"FAILED with {done.returncode}: {words}\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def find(prefix: Path, name: str) -> Path:
+    found = sorted(prefix.rglob(name))
+    if not found:
+        sys.exit(f"FAILED: {name} is not installed")
+    return found[0]
+
+
+def check_installed(prefix: Path) -> Path:
+    """Returns the folder of the libraries."""
+    for name in (*PACKAGES, *HEADERS, "libhakmem.a"):
+        find(prefix, name)
+    library = find(prefix, SONAME)
+    found = re.search(r"\(SONAME\).*\[(.*)\]", run("readelf", "-dW", library))
+    if found is None or found[1] != SONAME:
+        sys.exit(f"FAILED: {library.name} calls itself {found and found[1]}, not {SONAME}")
+    return library.parent
+
+
+def build_with_cmake(prefix: Path, build: Path) -> None:
+    run("cmake", "-G", "Ninja", "-S", CONSUMER, "-B", build, f"-DCMAKE_PREFIX_PATH={prefix}")
+    run("cmake", "--build", build)
+
+
+def build_with_pkg_config(prefix: Path, build: Path) -> None:
+    path = str(find(prefix, "hakmem.pc").parent)
+    for kind, more in (("shared", ()), ("static", ("--static",))):
+        flags = run("pkg-config", *more, "--cflags", "--libs", "hakmem", PKG_CONFIG_PATH=path)
+        words = flags.split()
+        if kind == "static":
+            words = ["-l:libhakmem.a" if word == "-lhakmem" else word for word in words]
+        run("cc", CONSUMER / "consumer.c", "-o", build / f"pc_{kind}", *words)
+
+
+def links_shared(program: Path) -> bool:
+    return f"[{SONAME}]" in run("readelf", "-dW", program)
+
+
+def check_programs(build: Path, libraries: Path) -> None:
+    """Programs of the static library must run without the shared one."""
+    for program in ("c_shared", "cpp_shared", "pc_shared"):
+        if not links_shared(build / program):
+            sys.exit(f"FAILED: {program} does not need {SONAME}")
+        run(build / program, LD_LIBRARY_PATH=str(libraries))
+    for program in ("c_static", "cpp_static", "pc_static"):
+        if links_shared(build / program):
+            sys.exit(f"FAILED: {program} needs {SONAME}")
+        run(build / program)
+
+
+def check_preload(build: Path, libraries: Path) -> None:
+    run(build / "plain", LD_PRELOAD=SONAME, LD_LIBRARY_PATH=str(libraries))
+    alone = subprocess.run([build / "plain"], capture_output=True, text=True, timeout=TIMEOUT_S)
+    if alone.returncode == 0:
+        sys.exit("FAILED: the program finds hakmem without the preload: this checks nothing")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--build", type=Path, required=True)
+    build_dir: Path = parser.parse_args().build
+    for tool in ("cmake", "ninja", "pkg-config", "readelf"):
+        if shutil.which(tool) is None:
+            print(f"skipped: there is no {tool}")
+            sys.exit(SKIPPED)
+    # What is preloaded into this test must not be into the tools.
+    os.environ.pop("LD_PRELOAD", None)
+    with tempfile.TemporaryDirectory(prefix="hakmem-install-") as folder:
+        prefix, build = Path(folder, "prefix"), Path(folder, "build")
+        run("cmake", "--install", build_dir, "--prefix", prefix)
+        libraries = check_installed(prefix)
+        build_with_cmake(prefix, build)
+        build_with_pkg_config(prefix, build)
+        check_programs(build, libraries)
+        check_preload(build, libraries)
+    print("installed, found by CMake and pkg-config, linked, preloaded by name")
+
+
+if __name__ == "__main__":
+    main()

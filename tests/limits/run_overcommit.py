@@ -1,0 +1,87 @@
+"""Strict overcommit (vm.overcommit_memory=2): programs run, and more than there is gives ENOMEM.
+
+usage: run_overcommit.py --exhaustion PROGRAM
+
+Sets it for the whole machine while a few short programs run, and puts it back. Skipped where it
+cannot be set. What is preloaded into this script is preloaded into the programs.
+"""
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NoReturn
+
+SKIPPED = 77
+TIMEOUT_S = 60
+STRICT = "2"
+MEMORY = Path("/proc/sys/vm/overcommit_memory")
+JSON_JOB = """
+import json
+text = json.dumps([{"name": str(i), "values": list(range(20))} for i in range(20000)])
+assert json.loads(text)[19999]["name"] == "19999"
+"""
+# All that the machine promises at once, which the system itself already has a part of.
+ASK_FOR_ALL = """
+from pathlib import Path
+lines = Path("/proc/meminfo").read_text().splitlines()
+limit = next(int(line.split()[1]) for line in lines if line.startswith("CommitLimit:"))
+try:
+    bytearray(limit << 10)
+except MemoryError:
+    assert len(bytearray(64 << 20)) == 64 << 20
+else:
+    raise SystemExit(f"{limit} KiB were not refused")
+"""
+
+
+def skip(reason: str) -> NoReturn:
+    print(f"skipped: {reason}")
+    sys.exit(SKIPPED)
+
+
+@contextmanager
+def strict_overcommit() -> Iterator[None]:
+    before = MEMORY.read_text()
+    # A stop from outside must not leave the machine changed: raise, so that `finally` runs.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    try:
+        MEMORY.write_text(STRICT)
+    except OSError as error:
+        skip(f"vm.overcommit_memory cannot be set: {error.strerror}")
+    try:
+        yield
+    finally:
+        MEMORY.write_text(before)
+
+
+def run(*command: str) -> None:
+    done = subprocess.run(
+        command,
+        env=os.environ | {"PYTHONMALLOC": "malloc"},
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+    )
+    if done.returncode != 0:
+        sys.exit(f"FAILED with {done.returncode}: {command[0]}\n{done.stdout}{done.stderr}")
+    print(f"{Path(command[0]).name}: {done.stderr.strip() or 'as it should'}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--exhaustion", required=True)
+    exhaustion: str = parser.parse_args().exhaustion
+    with strict_overcommit():
+        run(exhaustion)
+        run(exhaustion, "--mixed")
+        run(sys.executable, "-c", JSON_JOB)
+        run(sys.executable, "-c", ASK_FOR_ALL)
+
+
+if __name__ == "__main__":
+    main()

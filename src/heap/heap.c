@@ -134,6 +134,7 @@ static void slab_owned_to_unused(struct heap *h, struct slab *s)
         slab_unlist(h, s);
     h->classes[s->class].slabs--;
     store_relaxed(&s->heap, NULL);
+    slab_clear(s);
     size_t unit = slab_unit(s);
     uint32_t units = hak_classes[s->class].units;
     for (uint32_t i = 0; i < units; i++)
@@ -171,11 +172,12 @@ void heap_put(struct heap *h, struct slab *s, void *p)
     const struct class_info *c = &hak_classes[s->class];
     size_t offset = (size_t)((char *)p - slab_base(s));
     uint32_t index = class_block_index(c, offset);
-    if (HAK_UNLIKELY(load_relaxed(&s->heap) != h || s->free == p || s->used == 0 ||
-                     index >= s->carved))
+    if (HAK_UNLIKELY(load_relaxed(&s->heap) != h || s->used == 0 || index >= s->carved))
         die_double_free(p);
     if (HAK_UNLIKELY((size_t)index * c->size != offset))
         die_bad_block(s, p);
+    if (HAK_UNLIKELY(slab_knows_free(s, p, index)))
+        die_double_free(p);
     h->classes[s->class].used--;
     h->used_bytes -= c->size;
     slab_put(s, p, index);

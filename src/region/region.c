@@ -42,14 +42,16 @@ static struct {
 
 static size_t side_bytes_per_granule(void)
 {
-    return GRANULE_UNITS * (sizeof(uintptr_t) + sizeof(struct slab)) + sizeof(struct super) + 1;
+    return GRANULE_UNITS *
+               (sizeof(uintptr_t) + sizeof(struct slab) + MAP_WORDS * sizeof(uint64_t)) +
+           sizeof(struct super) + 1;
 }
 
 static bool reserve_side_arrays(size_t granules)
 {
     size_t units = granules * GRANULE_UNITS;
     size_t words_size = round_up(units * sizeof(uintptr_t), UNIT_SIZE);
-    size_t rest_size = granules * side_bytes_per_granule() + 4 * UNIT_SIZE;
+    size_t rest_size = granules * side_bytes_per_granule() + 5 * UNIT_SIZE;
     char *words = os_reserve(words_size, true), *rest = os_reserve(rest_size, false);
     if (words == NULL || rest == NULL) {
         if (words != NULL)
@@ -61,7 +63,9 @@ static bool reserve_side_arrays(size_t granules)
     hak_region.words = (_Atomic uintptr_t *)words;
     hak_region.slabs = (struct slab *)round_up((uintptr_t)rest, UNIT_SIZE);
     char *after_slabs = (char *)(hak_region.slabs + units);
-    hak_region.supers = (struct super *)round_up((uintptr_t)after_slabs, UNIT_SIZE);
+    hak_region.maps = (uint64_t *)round_up((uintptr_t)after_slabs, UNIT_SIZE);
+    char *after_maps = (char *)(hak_region.maps + units * MAP_WORDS);
+    hak_region.supers = (struct super *)round_up((uintptr_t)after_maps, UNIT_SIZE);
     char *after_supers = (char *)(hak_region.supers + granules);
     region.states = (uint8_t *)round_up((uintptr_t)after_supers, UNIT_SIZE);
     return true;
@@ -173,6 +177,8 @@ static bool commit_side_arrays(size_t granules)
             end = hak_region.granules;
         if (!commit_part(hak_region.words, sizeof(uintptr_t) * GRANULE_UNITS, first, end) ||
             !commit_part(hak_region.slabs, sizeof(struct slab) * GRANULE_UNITS, first, end) ||
+            !commit_part(hak_region.maps, sizeof(uint64_t) * MAP_WORDS * GRANULE_UNITS, first,
+                         end) ||
             !commit_part(hak_region.supers, sizeof(struct super), first, end) ||
             !commit_part(region.states, sizeof *region.states, first, end))
             return false;
@@ -347,6 +353,13 @@ static void give(size_t first, size_t n, enum granule_state s)
 void region_give(size_t first, size_t n, bool zeroed)
 {
     give(first, n, zeroed ? GRANULE_CLEAN : GRANULE_USED);
+}
+
+void region_purge_maps(size_t granule)
+{
+    size_t size = GRANULE_UNITS * MAP_WORDS * sizeof(uint64_t);
+    if (size % hak_region.page_size == 0)
+        (void)os_purge((char *)hak_region.maps + granule * size, size);
 }
 
 void region_forget(size_t first, size_t n)

@@ -4,6 +4,7 @@
  *   window   [base, base + granules * 2 MiB)   blocks, heaps; mapped granule by granule
  *   words    one machine word per unit         who owns the unit: all that free() looks at
  *   slabs    one 64-byte line per unit         what the owner keeps about it
+ *   maps     a bit per block of 64 bytes up    which blocks of a slab are free
  *   supers   one entry per granule             the SuperSlab's masks
  *
  * The side arrays are reserved once and committed in steps as granules are used, so a process that
@@ -38,6 +39,7 @@ struct region {
     size_t units;
     _Atomic uintptr_t *words; /* written by the unit's owner, read by anyone who frees */
     struct slab *slabs;
+    uint64_t *maps; /* MAP_WORDS (slab.h) per unit */
     struct super *supers;
     size_t granules;
     size_t page_size;
@@ -58,6 +60,9 @@ bool region_extend(size_t first, size_t n, bool *zeroed);
 
 /* Gives n taken granules back; their pages have been purged if `zeroed`. */
 void region_give(size_t first, size_t n, bool zeroed);
+
+/* Gives back what the maps of a granule without slabs occupy: they are all zeros. */
+void region_purge_maps(size_t granule);
 
 /* The n granules are not mapped any more (they were moved away). Only where region_can_forget: a hole
  * in a reserved window could be taken by others before it is closed. */

@@ -1,5 +1,7 @@
 #include "slab/slab.h"
 
+#include <string.h>
+
 #define CAPACITY(size, units) ((uint32_t)((units)*UNIT_SIZE / (size)))
 #define RECIPROCAL(size) ((uint32_t)((((uint64_t)1 << 32) + (size)-1) / (size)))
 
@@ -11,7 +13,9 @@ const struct class_info hak_classes[CLASS_COUNT] = {
 };
 
 #define CLASS(index, from, size, units, slots)                                                     \
-    _Static_assert((units) <= 8 && CAPACITY(size, units) >= 2 && (size) % 8 == 0, "class " #index);
+    _Static_assert((units) <= 8 && CAPACITY(size, units) >= 2 && (size) % 8 == 0 &&                \
+                       ((index) < FIRST_MAPPED || CAPACITY(size, units) <= MAP_WORDS * 64),        \
+                   "class " #index);
 #include "slab/size_classes.def"
 #undef CLASS
 
@@ -34,7 +38,7 @@ void slab_init(size_t unit, uint32_t class, struct heap *owner, bool zeroed)
     for (uint32_t i = 0; i < units; i++)
         slab_at(unit + i)->back = (uint8_t)i;
     struct slab *s = slab_at(unit);
-    s->free = NULL;
+    s->free = NULL; /* or no bit set, and none before word 0 */
     store_relaxed(&s->heap, owner);
     s->used = 0;
     s->carved = s->high = 0;
@@ -56,7 +60,13 @@ bool slab_block_starts_at(const struct slab *s, const void *p)
     return class_block_starts_at(s->class, (size_t)((const char *)p - slab_base(s)));
 }
 
-uint32_t slab_take(struct slab *s, void **out, uint32_t n)
+void slab_clear(struct slab *s)
+{
+    if (slab_is_mapped(s) && s->freed != 0)
+        memset(slab_map(s), 0, MAP_WORDS * sizeof(uint64_t));
+}
+
+static uint32_t take_listed(struct slab *s, void **out, uint32_t n)
 {
     uint32_t taken = 0;
     struct block *b = s->free;
@@ -65,6 +75,29 @@ uint32_t slab_take(struct slab *s, void **out, uint32_t n)
         b = b->next;
     }
     s->free = b;
+    return taken;
+}
+
+static uint32_t take_mapped(struct slab *s, void **out, uint32_t n)
+{
+    uint64_t *map = slab_map(s);
+    char *base = slab_base(s);
+    size_t size = hak_classes[s->class].size;
+    uint32_t taken = 0, wanted = n < s->freed ? n : s->freed, word = s->lowest;
+    for (; taken < wanted; word++) {
+        uint64_t bits = map[word];
+        for (; bits != 0 && taken < wanted; bits &= bits - 1)
+            out[taken++] = base + (word * 64 + lowest_bit(bits)) * size;
+        map[word] = bits;
+        s->lowest = word;
+    }
+    s->freed -= taken;
+    return taken;
+}
+
+uint32_t slab_take(struct slab *s, void **out, uint32_t n)
+{
+    uint32_t taken = slab_is_mapped(s) ? take_mapped(s, out, n) : take_listed(s, out, n);
     const struct class_info *c = &hak_classes[s->class];
     char *next = slab_frontier(s);
     uint32_t carve = c->capacity - s->carved;

@@ -26,13 +26,25 @@ struct class_info {
 
 extern const struct class_info hak_classes[CLASS_COUNT] __attribute__((visibility("hidden")));
 
-/* A free block. Its first word links it into its slab's list; nothing else of it is touched. */
+/* A free block of a list: its first word links it, nothing else of it is touched. */
 struct block {
     struct block *next;
 };
 
+/* What is known of a slab's freed blocks: from 64 bytes on a bit for each, in the region's side array, so
+ * that none of them is touched while it is free (it may have been for long, or in another thread's cache);
+ * below that a list through the blocks, several of which share a line. */
+enum { FIRST_MAPPED = CLASS_4, MAP_WORDS = 16 };
+
 struct slab {
-    _Alignas(64) struct block *free; /* freed blocks, newest first. Owner, under its heap's lock */
+    /* Owner, under its heap's lock. */
+    _Alignas(64) union {
+        struct block *free; /* newest first */
+        struct {
+            uint32_t freed;  /* bits that are set */
+            uint32_t lowest; /* no bit is set in words before this one */
+        };
+    };
     /* Owner; NULL: not a slab. Changed under the old owner's lock, read by anyone who has a live
      * block of the slab. */
     _Atomic(struct heap *) heap;
@@ -88,6 +100,22 @@ HAK_INLINE struct slab *slab_of_unit(size_t unit)
     return slab_at(unit - slab_at(unit)->back);
 }
 
+/* The map of a unit that is no slab of mapped blocks is all zeros. */
+HAK_INLINE uint64_t *slab_map(const struct slab *s)
+{
+    return hak_region.maps + (size_t)(s - hak_region.slabs) * MAP_WORDS;
+}
+
+HAK_INLINE bool slab_is_mapped(const struct slab *s)
+{
+    return s->class >= FIRST_MAPPED;
+}
+
+HAK_INLINE bool slab_has_freed(const struct slab *s)
+{
+    return slab_is_mapped(s) ? s->freed != 0 : s->free != NULL;
+}
+
 HAK_INLINE size_t slab_unit(const struct slab *s)
 {
     return (size_t)(s - hak_region.slabs);
@@ -98,8 +126,9 @@ HAK_INLINE char *slab_base(const struct slab *s)
     return unit_address(slab_unit(s));
 }
 
-/* Makes fresh units a slab of the class. */
+/* Makes unused units a slab of the class, and an empty slab unused. */
 void slab_init(size_t unit, uint32_t class, struct heap *owner, bool zeroed);
+void slab_clear(struct slab *s);
 
 /* Whether a block of the slab's class starts at p. Safe to call without the lock for a slab that
  * holds a live block. */
@@ -115,8 +144,8 @@ HAK_INLINE uint32_t class_block_index(const struct class_info *c, size_t offset)
     return (uint32_t)(((uint64_t)offset * c->reciprocal) >> 32);
 }
 
-/* Takes up to n blocks: freed ones, newest first, then untouched ones by address. They are put at
- * out[0..]; returns how many. */
+/* Takes up to n blocks: freed ones, by address or (of a list) newest first, then untouched ones by address.
+ * They are put at out[0..]; returns how many. */
 uint32_t slab_take(struct slab *s, void **out, uint32_t n);
 
 /* Address of the first block that is not cut. */
@@ -125,29 +154,42 @@ HAK_INLINE char *slab_frontier(const struct slab *s)
     return slab_base(s) + (size_t)s->carved * hak_classes[s->class].size;
 }
 
+/* Whether the block is known to be free: of a list only the newest is. */
+HAK_INLINE bool slab_knows_free(const struct slab *s, const void *p, uint32_t index)
+{
+    if (!slab_is_mapped(s))
+        return s->free == p;
+    return (slab_map(s)[index / 64] >> (index % 64) & 1) != 0;
+}
+
 /* Takes a block back: below the frontier by moving that, so that a block which was cut in advance and
- * never used is not touched now; any other onto the free list. */
+ * never used is not touched now; any other among the freed ones. */
 HAK_INLINE void slab_put(struct slab *s, void *p, uint32_t index)
 {
     s->used--;
     if (index + 1 == s->carved) {
         s->carved--;
-        return;
+    } else if (slab_is_mapped(s)) {
+        slab_map(s)[index / 64] |= (uint64_t)1 << (index % 64);
+        s->freed++;
+        if (s->lowest > index / 64)
+            s->lowest = index / 64;
+    } else {
+        struct block *b = p;
+        b->next = s->free;
+        s->free = b;
     }
-    struct block *b = p;
-    b->next = s->free;
-    s->free = b;
 }
 
 /* Whether the next block taken is untouched memory of a slab that came zeroed. */
 HAK_INLINE bool slab_next_is_zeroed(const struct slab *s)
 {
-    return s->zeroed && s->free == NULL && s->carved == s->high;
+    return s->zeroed && !slab_has_freed(s) && s->carved == s->high;
 }
 
 HAK_INLINE bool slab_is_full(const struct slab *s)
 {
-    return s->free == NULL && s->carved == hak_classes[s->class].capacity;
+    return !slab_has_freed(s) && s->carved == hak_classes[s->class].capacity;
 }
 
 /* Units of the slab that blocks were carved from. */

@@ -221,6 +221,7 @@ static size_t purge_claimed(size_t granule, uint32_t mask)
     }
     if (purged && mask == (uint32_t)ALL_FREE) {
         sub_relaxed(&hak_supers.mapped, 1);
+        region_purge_maps(granule);
         region_give(granule, 1, true);
     } else {
         release(granule, mask);

@@ -148,10 +148,10 @@ static void take_goes_by_address(void **state)
     }
 }
 
-static void take_gives_the_newest_freed_first(void **state)
+/* Frees the 6th, the 2nd and the 4th of eight blocks and takes five; `order`: the first three of them. */
+static void check_order(size_t size, const int order[3])
 {
-    (void)state;
-    size_t unit = make_slab(class_for(64));
+    size_t unit = make_slab(class_for(size));
     struct slab *s = slab_at(unit);
     void *a[8], *b[8];
     assert_int_equal(slab_take(s, a, 8), 8);
@@ -160,28 +160,77 @@ static void take_gives_the_newest_freed_first(void **state)
     put(s, a[3]);
     assert_int_equal(s->used, 5);
     assert_int_equal(slab_take(s, b, 5), 5);
-    assert_ptr_equal(b[0], a[3]);
-    assert_ptr_equal(b[1], a[1]);
-    assert_ptr_equal(b[2], a[5]);
-    assert_ptr_equal(b[3], (char *)a[7] + 64); /* then untouched ones */
-    assert_ptr_equal(b[4], (char *)a[7] + 128);
+    for (int i = 0; i < 3; i++)
+        assert_ptr_equal(b[i], a[order[i]]);
+    assert_ptr_equal(b[3], (char *)a[7] + size); /* then untouched ones */
+    assert_ptr_equal(b[4], (char *)a[7] + 2 * size);
     assert_int_equal(s->used, 10);
     drop_slab(unit);
 }
 
-static void put_writes_the_first_word_only(void **state)
+static void a_list_gives_the_newest_first(void **state)
 {
     (void)state;
-    size_t unit = make_slab(class_for(64));
+    check_order(48, (const int[]){3, 1, 5});
+}
+
+static void a_map_gives_the_lowest_first(void **state)
+{
+    (void)state;
+    check_order(64, (const int[]){1, 3, 5});
+}
+
+static void put_and_look(struct slab *s, void *p, uint32_t index)
+{
+    assert_at(!slab_knows_free(s, p, index), index);
+    put(s, p);
+    assert_at(slab_knows_free(s, p, index), index);
+}
+
+/* Every block of a full slab but the last freed, each second one first, and taken again in parts. */
+static void a_map_finds_every_freed_block(void **state)
+{
+    (void)state;
+    for (uint32_t class = FIRST_MAPPED; class < CLASS_COUNT; class ++) {
+        size_t unit = make_slab(class);
+        struct slab *s = slab_at(unit);
+        uint32_t n = hak_classes[class].capacity, taken = 0;
+        static void *p[MAP_WORDS * 64];
+        assert_at(slab_take(s, p, n) == n, class);
+        for (uint32_t i = 1; i + 1 < n; i += 2)
+            put_and_look(s, p[i], i);
+        for (uint32_t i = 0; i + 1 < n; i += 2)
+            put_and_look(s, p[i], i);
+        assert_at(s->used == 1 && slab_has_freed(s), class);
+        for (uint32_t part; (part = slab_take(s, p + taken, 5)) != 0; taken += part)
+            ;
+        assert_at(taken == n - 1 && slab_is_full(s) && !slab_has_freed(s), class);
+        for (uint32_t i = 0; i < taken; i++)
+            assert_at((char *)p[i] == slab_base(s) + (size_t)i * hak_classes[class].size, class);
+        drop_slab(unit);
+    }
+}
+
+static void put_writes_little(size_t size, size_t most)
+{
+    size_t unit = make_slab(class_for(size));
     struct slab *s = slab_at(unit);
     void *p[2];
     assert_int_equal(slab_take(s, p, 2), 2);
-    memset(p[0], 'x', 128);
+    memset(p[0], 'x', 2 * size);
     put(s, p[0]);
     const char *bytes = p[0];
-    for (size_t i = sizeof(void *); i < 128; i++)
+    for (size_t i = most; i < 2 * size; i++)
         assert_at(bytes[i] == 'x', i);
+    slab_clear(s);
     drop_slab(unit);
+}
+
+static void a_freed_block_is_hardly_touched(void **state)
+{
+    (void)state;
+    put_writes_little(48, sizeof(void *));
+    put_writes_little(64, 0);
 }
 
 int main(void)
@@ -195,8 +244,10 @@ int main(void)
         cmocka_unit_test(starts_agree_with_a_division),
         cmocka_unit_test(every_unit_finds_its_slab),
         cmocka_unit_test(take_goes_by_address),
-        cmocka_unit_test(take_gives_the_newest_freed_first),
-        cmocka_unit_test(put_writes_the_first_word_only),
+        cmocka_unit_test(a_list_gives_the_newest_first),
+        cmocka_unit_test(a_map_gives_the_lowest_first),
+        cmocka_unit_test(a_map_finds_every_freed_block),
+        cmocka_unit_test(a_freed_block_is_hardly_touched),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache, partial
@@ -143,8 +144,8 @@ def compiler(place: Place, types: int) -> Plan:
     return Plan((proper, *flags, "templates.ii", "-o", f"{OUTPUT}/templates.s"), make)
 
 
-def _checked(command: list[str]) -> str:
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
+def _checked(command: list[str], folder: Path | None = None) -> str:
+    result = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if result.returncode != 0:
         raise HakmemError(f"{command[0]} failed:\n{result.stderr.rstrip()}")
     return result.stdout
@@ -179,7 +180,9 @@ def redis_load(place: Place, requests: int) -> Plan:
 
 def postgres_load(place: Place, transactions: int) -> Plan:
     def make(folder: Path) -> None:
-        _checked([*driver(place, "postgres_load.py", "make", str(folder))])
+        # In a folder of its own: the server leaves a log where it is started.
+        with tempfile.TemporaryDirectory(prefix="hakmem-postgres-") as scratch:
+            _checked([*driver(place, "postgres_load.py", "make", str(folder))], Path(scratch))
 
     command = driver(place, "postgres_load.py", "run", ".", str(transactions))
     return Plan(command, make, self_preloading=True)

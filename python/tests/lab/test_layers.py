@@ -108,9 +108,9 @@ def test_another_allocator_is_not_divided() -> None:
     assert found == [("allocator", "je_malloc")]
 
 
-def test_a_failing_command_is_refused() -> None:
+def test_a_failing_command_is_refused(tmp_path: Path) -> None:
     with pytest.raises(HakmemError, match="status 3"):
-        layers.run_plainly(["sh", "-c", "exit 3"], {"PATH": "/usr/bin:/bin"}, Path(), None)
+        layers.run_plainly(["sh", "-c", "exit 3"], {"PATH": "/usr/bin:/bin"}, tmp_path, None)
 
 
 def test_counters_of_several_processes_add_up(tmp_path: Path) -> None:

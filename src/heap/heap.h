@@ -31,7 +31,7 @@ struct magazine {
 /* The magazines with their slots, one after the other. */
 struct magazines {
     /* Always zero: what a tag in a unit's word is taken for by free is a magazine without room. */
-    uint64_t no_room[3];
+    uint64_t no_room[(WORD_TAG_MAX + 1) / sizeof(uint64_t)];
 #define CLASS(index, from, size, units, slot_count)                                                \
     struct {                                                                                       \
         uint32_t room, cap;                                                                        \
@@ -42,8 +42,8 @@ struct magazines {
     void *end; /* free's look at the slot above the room of an empty magazine stays in here */
 };
 
-_Static_assert(sizeof(((struct magazines *)0)->no_room) >= WORD_TAG_MAX + sizeof(uint32_t),
-               "every tag is the offset of four zero bytes");
+_Static_assert(sizeof(((struct magazines *)0)->no_room) > WORD_TAG_MAX,
+               "every tag is the offset of eight zero bytes");
 
 enum counter {
 #define COUNTER(name, text) COUNTER_##name,

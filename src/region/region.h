@@ -22,14 +22,15 @@ struct slab;
 struct super;
 
 /* What a unit's word says. Above WORD_TAG_MAX: the address of the owner's magazine for the unit's
- * class, which names heap (the 64 KiB around it) and class in one. */
+ * class, which names heap (the 64 KiB around it) and class in one. Below that a tag, which free takes for
+ * the offset of a magazine as well (heap.h): so they are aligned as one. */
 enum {
-    WORD_NONE = 0,  /* no block starts in this unit */
-    WORD_RUN = 1,   /* a live run starts here */
-    WORD_BIG = 2,   /* a live big block starts here */
-    WORD_HEAP = 3,  /* a heap's own memory */
-    WORD_FREED = 4, /* a run or big block was here and has been freed */
-    WORD_TAG_MAX = 15
+    WORD_NONE = 0,   /* no block starts in this unit */
+    WORD_RUN = 8,    /* a live run starts here */
+    WORD_BIG = 16,   /* a live big block starts here */
+    WORD_HEAP = 24,  /* a heap's own memory */
+    WORD_FREED = 32, /* a run or big block was here and has been freed */
+    WORD_TAG_MAX = 39
 };
 
 struct region {

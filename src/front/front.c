@@ -10,6 +10,8 @@
 #include "os/os.h"
 #include "purge/purge.h"
 
+enum { HEADROOM_SHARE = 8 };
+
 _Thread_local struct thread hak_thread = {.heap = &hak_empty_heap};
 
 /* ---- a thread's life ---- */
@@ -371,13 +373,22 @@ static void *resize_in_place(void *p, uintptr_t word, size_t old, size_t size)
     return q;
 }
 
+/* What to allocate for a block that has outgrown its class by little: it is likely to do so again, and
+ * classes lie so close to each other that nearly every step would move it. */
+static size_t with_headroom(size_t old, size_t size)
+{
+    size_t headroom = old / HEADROOM_SHARE;
+    bool creeps = size > old && size - old <= headroom && size <= SLAB_MAX;
+    return creeps && !HAK_CHECKED ? size + headroom : size;
+}
+
 void *front_realloc(void *p, size_t size)
 {
     uintptr_t word = word_of(p, "realloc");
     size_t old = usable_of(p, word);
     void *q = resize_in_place(p, word, old, size);
     if (q == NULL) {
-        q = front_alloc(size);
+        q = front_alloc(with_headroom(old, size));
         if (q == NULL)
             return NULL;
         memcpy(q, p, old < size ? old : size);

@@ -74,6 +74,7 @@ def compare(
     library: Path | None,
     json_file: Path | None,
     html: Path | None,
+    markdown: Path | None,
     png: Path | None,
     command: tuple[str, ...],
 ) -> int:
@@ -119,7 +120,7 @@ def compare(
     plan = Plan(limit, rounds, seed=seed, warm_every_arm=True)
     question = Question([case], chosen, subject, plan, _known(metrics))
     results = measure(question, Executor(launcher, cache / "failures"), command_line())
-    targets = Targets(json_file, html, png, cache / "results")
+    targets = Targets(json_file, html, png, cache / "results", markdown)
     return _conclude(results, case, subject, targets, cache / "failures")
 
 

@@ -34,9 +34,10 @@ def _file(exists: bool = False) -> click.Path:
 
 
 def output_options(command: Command) -> Command:
-    """--json, --html and --png."""
+    """--json, --html, --markdown and --png."""
     for option in (
         click.option("--png", type=click.Path(path_type=Path), metavar="DIR", help="Pictures."),
+        click.option("--markdown", type=_file(), metavar="FILE", help="The tables, for a README."),
         click.option("--html", type=_file(), metavar="FILE", help="The report page."),
         click.option(
             "--json", "json_file", type=_file(), metavar="FILE", help="All figures; - prints them."

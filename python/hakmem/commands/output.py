@@ -20,6 +20,7 @@ class Targets:
     html: Path | None
     png: Path | None
     folder: Path
+    markdown: Path | None = None
 
     def write(self, results: Results, stem: str) -> None:
         name = f"{stem}-{results.when.partition('+')[0].replace(':', '')}"
@@ -54,6 +55,11 @@ def finish(results: Results, subject: str, base: str, targets: Targets, stem: st
         print_results(results, subject, base)
         print_words(conclusion(results, subject, base))
     targets.write(results, stem)
+    if targets.markdown is not None:
+        from hakmem.lab.markdown import document
+
+        targets.markdown.write_text(document(results, subject, base))
+        say(f"tables: {targets.markdown}")
 
 
 def command_line() -> str:

@@ -96,7 +96,7 @@ def dots(
     margins = (0.15, 0.15, 0.34, 0.12)
     if not narrow:
         words = max(len(row.label) for row in rows)
-        margins = (min(0.25 + LETTER * words, 3.4), 1.8, 0.42, 0.12)
+        margins = (min(0.25 + LETTER * words, 3.8), 1.8, 0.42, 0.12)
     total = margins[2] + margins[3] + high * len(rows)
     figure, axes = new_axes(colours, NARROW if narrow else WIDE, total)
     place(figure, axes, margins)

@@ -10,6 +10,7 @@ from rich.text import Text
 from hakmem.lab.model import Results, metric_named
 from hakmem.lab.statistics import (
     Comparison,
+    SuiteComparison,
     Verdict,
     compare,
     compare_suite,
@@ -103,6 +104,26 @@ def best_of(results: Results, benchmark: str, metric: str) -> str | None:
         return None
     choose = max if metric_named(metric).better == "higher" else min
     return choose(found, key=lambda name: found[name])
+
+
+def summary(results: Results, subject: str) -> Table:
+    """The subject by each other arm over the suite, and on how many benchmarks it is clear."""
+    table = _table(f"{subject} by each other, geometric means over the suite, below 1 is better")
+    table.add_column("", no_wrap=True)
+    metrics = measured_metrics(results, ("time_s", "peak_rss_kib"))
+    for metric in metrics:
+        for heading in (_title(metric).lower(), "interval", "better / worse on"):
+            table.add_column(heading, justify="right")
+    for name in results.allocator_names():
+        if name != subject:
+            suites = (compare_suite(results, metric, subject, name) for metric in metrics)
+            table.add_row(name, *(cell for suite in suites for cell in _summary_cells(suite)))
+    return table
+
+
+def _summary_cells(suite: SuiteComparison) -> tuple[Text, str, str]:
+    better, worse = (len(suite.named(one)) for one in (Verdict.BETTER, Verdict.WORSE))
+    return ratio_text(suite), interval_text(suite, 2), f"{better} / {worse} of {suite.n}"
 
 
 def matrix(results: Results, metric: str, subject: str) -> Table:

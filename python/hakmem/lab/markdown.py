@@ -31,9 +31,10 @@ def document(results: Results, subject: str, base: str) -> str:
 
 def _origin(results: Results) -> str:
     host = results.host
+    kernel = str(host.get("release")).partition("-")[0]
     return (
         f"Measured {results.when[:10]} with `{results.command}` on {host.get('processors')} cores "
-        f"of {host.get('processor')}, Linux {str(host.get('release')).partition('-')[0]}, {host.get('system')}."
+        f"of {host.get('processor')}, Linux {kernel}, {host.get('system')}."
     )
 
 

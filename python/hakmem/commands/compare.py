@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from hakmem.lab.model import Case, Results
 
 DEFAULT_BUDGET_S = 120.0
+# Whatever they take, unless the user sets a limit: fewer seldom tell anything.
+LEAST_ROUNDS = 6
 DEFAULT_TIMEOUT_S = 600.0
 BASE = "glibc"
 NAME_LENGTH = 60
@@ -88,6 +90,8 @@ def compare(
     With --driver, CMD is a server; only the server gets the allocator, what is timed is the driver
     and what is counted is the server. Without --ready the port is taken from CMD's --port.
 
+    Without --budget and --rounds it takes two minutes, or as long as six rounds need.
+
     The exit status is 0 whenever a comparison could be made, even if CMD failed under one of them.
     """
     from hakmem.commands.output import Targets, command_line
@@ -117,7 +121,8 @@ def compare(
     names = [arm.name for arm in chosen]
     subject = SUBJECT if SUBJECT in names else names[-1]
     limit = budget or (float("inf") if rounds else DEFAULT_BUDGET_S)
-    plan = Plan(limit, rounds, seed=seed, warm_every_arm=True)
+    least = 0 if budget or rounds else LEAST_ROUNDS
+    plan = Plan(limit, rounds, least, seed=seed, warm_every_arm=True)
     question = Question([case], chosen, subject, plan, _known(metrics))
     results = measure(question, Executor(launcher, cache / "failures"), command_line())
     targets = Targets(json_file, html, png, cache / "results", markdown)

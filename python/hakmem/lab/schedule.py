@@ -31,10 +31,14 @@ Settled = Callable[[Case, Mapping[str, Sequence[Sample | None]]], bool]
 
 @dataclass(frozen=True)
 class Plan:
-    """How long to measure. With `rounds`, exactly so many; else until clear or out of time."""
+    """How long to measure. With `rounds`, exactly so many; else until clear or out of time.
+
+    Whatever the budget says, a case gets `least_rounds`, unless it is clear before.
+    """
 
     budget_s: float = math.inf
     rounds: int | None = None
+    least_rounds: int = 0
     most_rounds: int = 60
     seed: int = 1
     # Once per case is enough for the program's own pages; a single command can afford every arm.
@@ -177,6 +181,8 @@ class Schedule:
         return self.settled(progress.case, progress.runs)
 
     def _affordable(self, progress: _Progress) -> bool:
+        if progress.rounds < self.plan.least_rounds:
+            return True
         return self.elapsed_s + progress.round_s <= self.plan.budget_s
 
     def _run(self, case: Case, arm: Arm, number: int) -> Sample:
@@ -194,7 +200,8 @@ class Schedule:
         if any(progress.round_s == 0.0 for progress in waiting):
             return None if math.isinf(self.plan.budget_s) else self._budget_left_s
         rest = sum(one.round_s * (self.plan.limit - one.rounds) for one in waiting)
-        return min(rest, self._budget_left_s)
+        least = sum(one.round_s * (self.plan.least_rounds - one.rounds) for one in waiting)
+        return max(least, min(rest, self._budget_left_s))
 
     @property
     def _budget_left_s(self) -> float:

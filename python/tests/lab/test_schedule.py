@@ -64,6 +64,15 @@ def test_arms_of_a_case_run_next_to_each_other(clock: Clock) -> None:
         assert {arm for _, arm, _ in group} == {"glibc", "hakmem", "peer"}
 
 
+def test_a_case_gets_its_least_rounds_whatever_the_budget(clock: Clock) -> None:
+    none, some = Runs(clock), Runs(clock)
+    measured(none, [case("a")], Plan(budget_s=5.0))
+    clock.now = 0.0
+    measured(some, [case("a")], Plan(budget_s=5.0, least_rounds=4))
+    assert len(none.seen) == 1 + 1 * 3  # One warm-up; the second round would end too late.
+    assert len(some.seen) == 1 + 4 * 3
+
+
 def test_order_is_random_and_repeatable(clock: Clock) -> None:
     def orders(seed: int) -> list[tuple[str, str]]:
         runs = Runs(clock)

@@ -357,7 +357,7 @@ void region_give(size_t first, size_t n, bool zeroed)
 
 void region_purge_maps(size_t granule)
 {
-    size_t size = GRANULE_UNITS * MAP_WORDS * sizeof(uint64_t);
+    size_t size = sizeof(uint64_t) * MAP_WORDS * GRANULE_UNITS;
     if (size % hak_region.page_size == 0)
         (void)os_purge((char *)hak_region.maps + granule * size, size);
 }

@@ -182,7 +182,8 @@ static bool extend(struct cached *c, size_t granules, size_t usable)
     }
     if (gone.granules != 0)
         drop(gone);
-    c->granules = granules;
+    if (done)
+        c->granules = granules;
     return done;
 }
 

@@ -10,8 +10,6 @@
 #include "os/os.h"
 #include "purge/purge.h"
 
-enum { HEADROOM_SHARE = 8 };
-
 _Thread_local struct thread hak_thread = {.heap = &hak_empty_heap};
 
 /* ---- a thread's life ---- */
@@ -147,7 +145,7 @@ HAK_INLINE void *alloc_pages(size_t size, size_t alignment, bool *zeroed)
         p = run_alloc(h, size, zeroed);
     } else {
         p = big_alloc(size, alignment, zeroed);
-        if (*zeroed)
+        if (p != NULL && *zeroed)
             purge_note_fresh(size);
     }
     thread_leave();
@@ -372,6 +370,8 @@ static void *resize_in_place(void *p, uintptr_t word, size_t old, size_t size)
     thread_leave();
     return q;
 }
+
+enum { HEADROOM_SHARE = 8 }; /* of the block: docs/decisions/0013 */
 
 /* What to allocate for a block that has outgrown its class by little: it is likely to do so again, and
  * classes lie so close to each other that nearly every step would move it. */

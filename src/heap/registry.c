@@ -338,8 +338,8 @@ void registry_await_fork(void)
 bool registry_before_fork(void)
 {
     thread_enter();
-    lock_take(
-        &registry.fork_lock); /* a holder makes way or goes on: it never waits for a handler */
+    /* Without bound: a holder makes way or goes on, it never waits for a handler. */
+    lock_take(&registry.fork_lock);
     bool taken = fork_take_all();
     if (taken) {
         hak_thread.closed_inboxes = true;

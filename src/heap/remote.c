@@ -1,8 +1,8 @@
 /* Remote frees. A block freed by another thread than its owner's stays in that thread's magazine if
  * there is room (front_free). Beyond that, and in threads that do not allocate the class, it is noted in
- * a parcel for the owner; a full parcel goes into the owner's inbox by one compare-and-swap. The block itself is not touched on the way, neither by
- * the sender nor by the owner, who puts it from the parcel into a magazine: two cache lines travel for
- * 30 blocks. The owner empties its inbox when a magazine runs dry.
+ * a parcel for the owner; a full parcel goes into the owner's inbox by one compare-and-swap. The block
+ * itself is not touched on the way, neither by the sender nor by the owner, who puts it from the parcel
+ * into a magazine: two cache lines travel for 30 blocks. The owner empties its inbox when a magazine runs dry.
  *
  * A parcel is an ordinary block from the sender's magazine, and the owner frees it as such.
  *

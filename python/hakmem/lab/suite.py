@@ -1,7 +1,6 @@
 """Reads the suite of benchmark programs, bench/suite.toml, into cases that are ready to run."""
 
 import os
-import re
 import tomllib
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -43,9 +42,9 @@ def suite_file(clone: Clone) -> Path:
     return clone.root / "bench" / "suite.toml"
 
 
-def load(clone: Clone, quick: bool = False, only: str | None = None) -> list[Case]:
-    """The cases of the quick or the full suite whose names match, in the file's order."""
-    benchmarks = selected(read(suite_file(clone)), quick, only)
+def load(clone: Clone, quick: bool = False) -> list[Case]:
+    """The cases of the quick or the full suite, in the file's order."""
+    benchmarks = [b for b in read(suite_file(clone)) if not quick or b.quick is not None]
     folder = clone.build_folder(RELEASE) / "bench"
     return [_case(benchmark, folder, quick) for benchmark in benchmarks]
 
@@ -63,22 +62,6 @@ def read(path: Path) -> list[Benchmark]:
     benchmarks = [_benchmark(path, table, programs) for table in form.get("benchmark", [])]
     _refuse_twins(path, benchmarks)
     return benchmarks
-
-
-def selected(benchmarks: list[Benchmark], quick: bool, only: str | None) -> list[Benchmark]:
-    suite = [b for b in benchmarks if not quick or b.quick is not None]
-    if only is None:
-        return suite
-    try:
-        pattern = re.compile(only)
-    except re.error as error:
-        raise HakmemError(f"'{only}' is no regular expression: {error}") from error
-    found = [b for b in suite if pattern.search(b.name)]
-    if not found:
-        names = ", ".join(b.name for b in suite)
-        kind = "quick" if quick else "full"
-        raise HakmemError(f"no benchmark of the {kind} suite matches '{only}'; there are: {names}")
-    return found
 
 
 def _case(benchmark: Benchmark, folder: Path, quick: bool) -> Case:

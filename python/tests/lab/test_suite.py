@@ -1,6 +1,5 @@
 """The suite of benchmark programs: what is read from its file, and that the file is in order."""
 
-import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -66,21 +65,6 @@ def test_full_suite_has_every_benchmark(make_clone: MakeClone) -> None:
 def test_quick_suite_has_its_own_arguments(make_clone: MakeClone) -> None:
     (case,) = suite.load(make_clone(PROGRAM + BENCHMARK), quick=True)
     assert (case.name, case.arguments) == ("spin-fast", ("3", "fast"))
-
-
-def test_only_searches_names(make_clone: MakeClone) -> None:
-    clone = make_clone(PROGRAM + BENCHMARK)
-    assert [case.name for case in suite.load(clone, only="slow|none")] == ["spin-slow"]
-
-
-@pytest.mark.parametrize(
-    ("only", "complaint"),
-    [("square", "no benchmark of the quick suite matches 'square'"), ("(", "'(' is no regular")],
-)
-def test_only_that_finds_nothing(make_clone: MakeClone, only: str, complaint: str) -> None:
-    clone = make_clone(PROGRAM + BENCHMARK)
-    with pytest.raises(HakmemError, match=re.escape(complaint)):
-        suite.load(clone, quick=True, only=only)
 
 
 def test_program_that_is_not_built(make_clone: MakeClone) -> None:

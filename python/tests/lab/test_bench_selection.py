@@ -1,0 +1,22 @@
+"""Which cases `bench --only` picks."""
+
+import pytest
+
+from hakmem.commands.bench import _matching
+from hakmem.errors import HakmemError
+from hakmem.lab.model import Case
+
+CASES = [Case(name, (), 1, "", "", "", ("true",), 1) for name in ("spin-slow", "spin-fast")]
+
+
+def test_only_searches_names() -> None:
+    assert [case.name for case in _matching(CASES, "slow|none")] == ["spin-slow"]
+
+
+@pytest.mark.parametrize(
+    ("only", "complaint"),
+    [("square", "--only square: matches none of spin-slow, spin-fast"), ("(", "no regular expr")],
+)
+def test_only_that_finds_nothing(only: str, complaint: str) -> None:
+    with pytest.raises(HakmemError, match=complaint):
+        _matching(CASES, only)

@@ -96,7 +96,6 @@ void front_init(void)
     if (HAK_LIKELY(load_acquire(&start.done)) || !lock_take_if_safe(&start.lock))
         return;
     if (!load_relaxed(&start.done)) {
-        heap_init_tables();
         store_release(&start.done, true);
         start.has_key = pthread_key_create(&start.key, thread_exits) == 0;
         pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
@@ -210,10 +209,10 @@ void *front_alloc_slow(size_t size)
 {
     if (size > SMALL_MAX && size <= SLAB_MAX) {
         struct magazine *m = magazine_at(hak_thread.heap, hak_mid_offset[(size - 1) / MID_STEP]);
-        uint32_t room = m->room;
-        if (HAK_LIKELY(room < m->cap)) {
-            magazine_set_room(m, room + 1);
-            return m->slots[room];
+        void **top = m->top;
+        if (HAK_LIKELY((uintptr_t)top < (uintptr_t)m->end)) {
+            magazine_set_top(m, top + 1);
+            return *top;
         }
     }
     return alloc_missed(size);
@@ -325,9 +324,24 @@ static void free_pages(void *p, uintptr_t word)
         die_not_a_block(p, "free", WORD_FREED);
 }
 
+/* A block of another heap for whose class this thread has no room, and nothing to do but to note it: what a
+ * thread that frees without allocating does all day. Whether a block starts there is the owner's to see. */
+HAK_INLINE bool free_away(void *p)
+{
+    struct heap *h = hak_thread.heap;
+    size_t unit = unit_of(p);
+    uintptr_t word = unit < hak_region.units ? unit_word(unit) : WORD_NONE;
+    if (word <= WORD_TAG_MAX || heap_of_word(word) == h || h == &hak_empty_heap)
+        return false;
+    bool sent = thread_enter() == 1 && !magazine_newest_is(magazine_for_word(h, word), p) &&
+                remote_note(h, word, p);
+    thread_leave();
+    return sent;
+}
+
 void front_free_slow(void *p)
 {
-    if (p == NULL)
+    if (free_away(p) || p == NULL)
         return;
     int saved = errno;
     uintptr_t word = word_of(p, "free");

@@ -37,10 +37,10 @@ HAK_INLINE void *front_alloc_or(size_t size, void *(*slow)(size_t))
     struct heap *h = hak_thread.heap;
     if (HAK_LIKELY(size <= SMALL_MAX)) {
         struct magazine *m = magazine_at(h, hak_small_offset[(size + 7) / 8]);
-        uint32_t room = m->room;
-        if (HAK_LIKELY(room < m->cap)) {
-            magazine_set_room(m, room + 1);
-            return m->slots[room];
+        void **top = m->top;
+        if (HAK_LIKELY((uintptr_t)top < (uintptr_t)m->end)) {
+            magazine_set_top(m, top + 1);
+            return *top;
         }
     }
     return slow(size);
@@ -62,12 +62,11 @@ HAK_INLINE void front_free(void *p)
     struct heap *h = hak_thread.heap;
     size_t unit = unit_of(p);
     if (HAK_LIKELY(unit < hak_region.units)) {
-        struct magazine *m = magazine_for_word(h, unit_word(unit));
-        size_t room; /* as wide as an address, so that it indexes without a conversion */
-        if (HAK_LIKELY(!__builtin_sub_overflow((size_t)m->room, (size_t)1, &room)) &&
-            HAK_LIKELY(m->slots[room + 1] != p)) {
-            m->slots[room] = p;
-            magazine_set_room(m, (uint32_t)room);
+        struct magazine *m = magazine_at(h, unit_word_low(unit));
+        void **top = m->top;
+        if (HAK_LIKELY((uintptr_t)top > (uintptr_t)m->start) && HAK_LIKELY(*top != p)) {
+            top[-1] = p;
+            magazine_set_top(m, top - 1);
             return;
         }
     }

@@ -8,32 +8,7 @@
 #include "purge/purge.h"
 #include "super/super.h"
 
-enum {
-    BATCH_MAX = 32, /* blocks that a refill or a flush moves, or half a magazine if that is less */
-    CAP_FIRST = 8,  /* capacity a magazine starts with, doubled at each refill ... */
-    BUDGET_MIN = 2 << 20, /* ... while all capacities together stay within this many bytes ... */
-    BUDGET_SHARE = 32,    /* ... and this share of what the heap has in use */
-    SPARSE_SHARE = 8,     /* a class is sparse below one eighth of its blocks in use */
-    SHRUNK_SHARE = 4,     /* a heap has shrunk at a quarter of the bytes it had in use ... */
-    SHRUNK_MIN = 2 << 20, /* ... if that was worth it */
-    PREFAULT_FROM = 64,   /* slabs of a class from which on the next one will be filled, too */
-};
-
-const uint16_t hak_magazine_offset[CLASS_COUNT + 1] = {
-#define CLASS(index, from, size, units, slot_count)                                                \
-    [index] = (uint16_t)offsetof(struct magazines, m##index),
-#include "slab/size_classes.def"
-#undef CLASS
-    [CLASS_COUNT] = (uint16_t)offsetof(struct magazines, end),
-};
-
-uint8_t hak_class_at[UNIT_SIZE / sizeof(void *)];
-
-void heap_init_tables(void)
-{
-    for (uint32_t class = 0; class < CLASS_COUNT; class ++)
-        hak_class_at[hak_magazine_offset[class] / sizeof(void *)] = (uint8_t) class;
-}
+enum { PREFAULT_FROM = 64 }; /* slabs of a class from which on the next one will be filled, too */
 
 /* Rows that do not belong into an array are folded onto its entry 0, which the first row then
  * overwrites on purpose or nobody reads. */
@@ -42,25 +17,21 @@ void heap_init_tables(void)
 #define SMALL_INDEX(n) ((n) <= SMALL_MAX ? ((n) + 7) / 8 : 0)
 const uint16_t hak_small_offset[SMALL_MAX / 8 + 1] = {
 #define CLASS(index, from, size, units, slot_count)                                                \
-    [SMALL_INDEX(from)... SMALL_INDEX(size)] = (uint16_t)offsetof(struct magazines, m##index),
+    [SMALL_INDEX(from)... SMALL_INDEX(size)] =                                                     \
+        (uint16_t)(offsetof(struct magazines, of) + (index) * sizeof(struct magazine)),
 #include "slab/size_classes.def"
-    [0] = (uint16_t)offsetof(struct magazines, m0),
+    [0] = (uint16_t)offsetof(struct magazines, of),
 };
 #undef CLASS
 #define MID_INDEX(n) ((n) > SMALL_MAX ? ((n)-1) / MID_STEP : 0)
 const uint16_t hak_mid_offset[SLAB_MAX / MID_STEP] = {
 #define CLASS(index, from, size, units, slot_count)                                                \
-    [MID_INDEX(from)... MID_INDEX(size)] = (uint16_t)offsetof(struct magazines, m##index),
+    [MID_INDEX(from)... MID_INDEX(size)] =                                                         \
+        (uint16_t)(offsetof(struct magazines, of) + (index) * sizeof(struct magazine)),
 #include "slab/size_classes.def"
 #undef CLASS
 };
 #pragma GCC diagnostic pop
-
-const uint8_t hak_magazine_slots[CLASS_COUNT] = {
-#define CLASS(index, from, size, units, slot_count) [index] = slot_count,
-#include "slab/size_classes.def"
-#undef CLASS
-};
 
 struct heap hak_empty_heap;
 
@@ -162,24 +133,20 @@ static HAK_COLD void die_bad_block(const struct slab *s, void *p)
              (size_t)hak_classes[s->class].size);
 }
 
-static HAK_COLD void die_double_free(void *p)
+HAK_COLD void die_double_free(void *p)
 {
     os_fatal("free(%p): double free: the block is free already", (uintptr_t)p);
 }
 
-void heap_put(struct heap *h, struct slab *s, void *p)
+/* A block of one of the heap's slabs returns to it; the heap's sums are the caller's business. */
+HAK_INLINE void put_block(struct heap *h, const struct class_info *c, struct slab *s, void *p)
 {
-    const struct class_info *c = &hak_classes[s->class];
     size_t offset = (size_t)((char *)p - slab_base(s));
     uint32_t index = class_block_index(c, offset);
-    if (HAK_UNLIKELY(load_relaxed(&s->heap) != h || s->used == 0 || index >= s->carved))
+    if (HAK_UNLIKELY(index >= s->carved || slab_knows_free(s, p, index)))
         die_double_free(p);
     if (HAK_UNLIKELY((size_t)index * c->size != offset))
         die_bad_block(s, p);
-    if (HAK_UNLIKELY(slab_knows_free(s, p, index)))
-        die_double_free(p);
-    h->classes[s->class].used--;
-    h->used_bytes -= c->size;
     slab_put(s, p, index);
     if (s->used == 0)
         slab_owned_to_unused(h, s);
@@ -187,8 +154,48 @@ void heap_put(struct heap *h, struct slab *s, void *p)
         slab_list(h, s);
 }
 
-/* Blocks of any number of slabs; fewer than wanted only if memory runs out. */
-static uint32_t take_blocks(struct heap *h, uint32_t class, void **out, uint32_t wanted)
+static void account_put(struct heap *h, uint32_t class, size_t n)
+{
+    h->classes[class].used -= n;
+    h->used_bytes -= n * hak_classes[class].size;
+}
+
+void heap_put(struct heap *h, struct slab *s, void *p)
+{
+    if (HAK_UNLIKELY(load_relaxed(&s->heap) != h || s->used == 0))
+        die_double_free(p);
+    account_put(h, s->class, 1);
+    put_block(h, &hak_classes[s->class], s, p);
+}
+
+static void return_foreign(struct heap *h, uintptr_t word, void *p)
+{
+    if (word <= WORD_TAG_MAX ||
+        heap_of_word(word) == h) /* its slab has gone, or is another class's */
+        die_double_free(p);
+    remote_send(h, word, p, true);
+}
+
+void heap_put_all(struct heap *h, uint32_t class, void *const *blocks, size_t n)
+{
+    const struct class_info *c = &hak_classes[class];
+    uintptr_t mine = (uintptr_t)magazine_of(h, class);
+    size_t put = 0;
+    while (n-- > 0) {
+        void *p = blocks[n];
+        size_t unit = unit_of(p);
+        uintptr_t word = unit_word(unit);
+        if (HAK_LIKELY(word == mine)) {
+            put_block(h, c, c->units == 1 ? slab_at(unit) : slab_of_unit(unit), p);
+            put++;
+        } else {
+            return_foreign(h, word, p);
+        }
+    }
+    account_put(h, class, put);
+}
+
+uint32_t heap_take(struct heap *h, uint32_t class, void **out, uint32_t wanted)
 {
     uint32_t taken = 0;
     while (taken < wanted) {
@@ -210,197 +217,8 @@ static uint32_t take_blocks(struct heap *h, uint32_t class, void **out, uint32_t
 void *heap_take_one(struct heap *h, uint32_t class)
 {
     void *p = NULL;
-    take_blocks(h, class, &p, 1);
+    heap_take(h, class, &p, 1);
     return p;
-}
-
-/* ---- capacity ---- */
-
-static void return_foreign(struct heap *h, uintptr_t word, void *p)
-{
-    if (word <= WORD_TAG_MAX ||
-        heap_of_word(word) == h) /* its slab has gone, or is another class's */
-        die_double_free(p);
-    remote_send(h, word, p, true);
-}
-
-/* Slots [from, to) go back to where they belong, oldest (highest) first. */
-static void put_slots(struct heap *h, struct magazine *m, uint32_t from, uint32_t to)
-{
-    while (to > from) {
-        void *p = m->slots[--to];
-        size_t unit = unit_of(p);
-        uintptr_t word = unit_word(unit);
-        if (HAK_LIKELY(word == (uintptr_t)m))
-            heap_put(h, slab_of_unit(unit), p);
-        else
-            return_foreign(h, word, p);
-    }
-}
-
-static void empty_magazine(struct heap *h, uint32_t class)
-{
-    struct magazine *m = magazine_of(h, class);
-    uint32_t room = m->room, cap = m->cap;
-    magazine_close(m);
-    put_slots(h, m, room, cap);
-    h->magazine_bytes -= (size_t)cap * hak_classes[class].size;
-}
-
-static bool within_budget(const struct heap *h, size_t more)
-{
-    return h->magazine_bytes + more <= BUDGET_MIN + h->used_bytes / BUDGET_SHARE;
-}
-
-/* One class on in turn: a magazine that was neither refilled nor flushed for a whole round is
- * emptied. */
-static void move_budget_hand(struct heap *h)
-{
-    uint32_t class = h->budget_hand;
-    h->budget_hand = class + 1 < CLASS_COUNT ? class + 1 : 0;
-    if (!h->classes[class].active && magazine_of(h, class)->cap != 0)
-        empty_magazine(h, class);
-    h->classes[class].active = false;
-}
-
-/* New capacity of an empty magazine that has been missed: the double if the budget allows. */
-static uint32_t grown_capacity(struct heap *h, uint32_t cap, uint32_t class)
-{
-    size_t size = hak_classes[class].size;
-    uint32_t most = hak_magazine_slots[class];
-    if (most > hak_options.magazine_max)
-        most = (uint32_t)hak_options.magazine_max;
-    uint32_t wanted = cap != 0 ? 2 * cap : CAP_FIRST;
-    if (wanted > most)
-        wanted = most;
-    if (wanted > cap && cap != 0 && !within_budget(h, (wanted - cap) * size)) {
-        move_budget_hand(h);
-        wanted = cap;
-    }
-    h->magazine_bytes += wanted * size - cap * size;
-    return wanted;
-}
-
-static bool next_is_zeroed(struct heap *h, uint32_t class)
-{
-    const struct slab *s = heap_find_slab(h, class);
-    return s != NULL && slab_next_is_zeroed(s);
-}
-
-static uint32_t batch_for(uint32_t cap)
-{
-    uint32_t half = (cap + 1) / 2;
-    return half < BATCH_MAX ? half : BATCH_MAX;
-}
-
-static void *fill(struct heap *h, struct magazine *m, uint32_t class, bool *zeroed)
-{
-    uint32_t before = m->cap;
-    magazine_close(m);
-    h->classes[class].active = true;
-    uint32_t cap = grown_capacity(h, before, class);
-    uint32_t wanted = batch_for(cap);
-    if (wanted == 1)
-        *zeroed = next_is_zeroed(h, class);
-    void **top = &m->slots[cap - wanted];
-    uint32_t taken = take_blocks(h, class, top, wanted);
-    if (taken < wanted)
-        memmove(top + (wanted - taken), top, taken * sizeof *top);
-    magazine_open(m, cap - taken, cap);
-    return magazine_pop(m);
-}
-
-void *heap_refill(struct heap *h, uint32_t class, bool *zeroed)
-{
-    struct magazine *m = magazine_of(h, class);
-    *zeroed = false;
-    lock_take(&h->lock);
-    count(h, COUNTER_refill, 1);
-    void *p = NULL;
-    if (load_relaxed(&h->inbox) != NULL) {
-        inbox_drain(h, true);
-        p = magazine_pop(m);
-    }
-    if (p == NULL)
-        p = fill(h, m, class, zeroed);
-    lock_release(&h->lock);
-    return p;
-}
-
-/* ---- flush ---- */
-
-/* A class that has lost most of its blocks: what its magazine holds would keep slabs from becoming
- * empty, so it holds nothing until the class is asked for again. */
-static bool is_sparse(const struct heap *h, uint32_t class)
-{
-    const struct class_slabs *c = &h->classes[class];
-    size_t blocks = (size_t)c->slabs * hak_classes[class].capacity;
-    return c->slabs >= 2 && c->used * SPARSE_SHARE < blocks;
-}
-
-/* The same for the heap: blocks freed last lie anywhere, and each keeps its slab. */
-static bool has_shrunk(const struct heap *h)
-{
-    return h->peak_bytes >= SHRUNK_MIN && h->used_bytes <= h->peak_bytes / SHRUNK_SHARE;
-}
-
-/* The oldest blocks make room for this one. */
-static void spill(struct heap *h, struct magazine *m, void *p)
-{
-    uint32_t cap = m->cap, keep = cap - batch_for(cap);
-    magazine_close(m);
-    put_slots(h, m, keep, cap);
-    memmove(&m->slots[cap - keep], m->slots, keep * sizeof m->slots[0]);
-    m->slots[cap - keep - 1] = p;
-    magazine_open(m, cap - keep - 1, cap);
-}
-
-/* The fast path sends a block here as well because it stands in the slot above the room, which says
- * something only if the magazine is not empty. */
-static bool push_with_care(struct magazine *m, void *p)
-{
-    if (m->room < m->cap && m->slots[m->room] == p)
-        die_double_free(p);
-    return magazine_push(m, p);
-}
-
-static void flush_own(struct heap *h, uint32_t class, void *p)
-{
-    struct magazine *m = magazine_of(h, class);
-    lock_take(&h->lock);
-    count(h, COUNTER_flush, 1);
-    if (has_shrunk(h)) {
-        count(h, COUNTER_flush_all, 1);
-        heap_empty_magazines(h);
-        h->peak_bytes = h->used_bytes;
-    } else if (is_sparse(h, class)) {
-        count(h, COUNTER_flush_sparse, 1);
-        empty_magazine(h, class);
-    }
-    h->classes[class].active = true;
-    if (m->cap == 0)
-        heap_put(h, slab_of_unit(unit_of(p)), p);
-    else
-        spill(h, m, p);
-    lock_release(&h->lock);
-}
-
-void heap_flush(struct heap *h, uintptr_t word, void *p)
-{
-    if (push_with_care(magazine_for_word(h, word), p))
-        return;
-    if (heap_of_word(word) == h)
-        flush_own(h, class_of_word(word), p);
-    else
-        remote_send(h, word, p, false);
-}
-
-void heap_empty_magazines(struct heap *h)
-{
-    for (uint32_t class = 0; class < CLASS_COUNT; class ++) {
-        if (magazine_of(h, class)->cap != 0) /* else its page may be untouched, and stays so */
-            empty_magazine(h, class);
-    }
 }
 
 /* ---- detached ---- */

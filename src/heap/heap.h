@@ -14,42 +14,40 @@
 #ifndef HAK_HEAP_H
 #define HAK_HEAP_H
 
+#include "heap/magazine.h"
 #include "os/lock.h"
 #include "slab/slab.h"
 
-/* A stack of free blocks. `room` counts the free slots, so that it grows downwards: slots[room] is
- * the newest block, room == cap means empty, room == 0 full. A zeroed one is both, and so takes the
- * slow path either way. Written by the heap's thread alone, with relaxed atomic stores, so that
- * others may read the two words for numbers (magazine_kept); its thread reads them as plain words,
- * which lets the compiler compare in memory. */
-struct magazine {
-    uint32_t room;
-    uint32_t cap;
-    void *slots[];
-};
-
-/* The magazines with their slots, one after the other. */
+/* The magazines, which start where their unit does: a unit's word is the address of the owner's magazine
+ * for it, and as heaps are all alike its low 16 bits say where the magazine of that class is in any. */
 struct magazines {
     /* Always zero: what a tag in a unit's word is taken for by free is a magazine without room. */
-    uint64_t no_room[(WORD_TAG_MAX + 1) / sizeof(uint64_t)];
-#define CLASS(index, from, size, units, slot_count)                                                \
-    struct {                                                                                       \
-        uint32_t room, cap;                                                                        \
-        void *slots[slot_count];                                                                   \
-    } m##index;
-#include "slab/size_classes.def"
-#undef CLASS
-    void *end; /* free's look at the slot above the room of an empty magazine stays in here */
+    uint64_t no_room[2 * sizeof(struct magazine) / sizeof(uint64_t)];
+    struct magazine of[CLASS_COUNT];
 };
 
-_Static_assert(sizeof(((struct magazines *)0)->no_room) > WORD_TAG_MAX,
-               "every tag is the offset of eight zero bytes");
+_Static_assert(sizeof(((struct magazines *)0)->no_room) >= WORD_FREED + sizeof(struct magazine),
+               "a tag is the offset of a magazine of zeros");
+
+HAK_INLINE size_t magazine_offset(uint32_t class)
+{
+    return offsetof(struct magazines, of) + ((size_t) class << MAGAZINE_SHIFT);
+}
 
 enum counter {
 #define COUNTER(name, text) COUNTER_##name,
 #include "control/counters.def"
 #undef COUNTER
     COUNTER_COUNT
+};
+
+/* Where arrays of slots come from: powers of two, cut from what is left of the heap's unit and then from
+ * further ones, kept by length when given back. Its thread's, under the heap's lock, so that a fork
+ * finds it whole. All zeros is one from which nothing has been taken. */
+enum { SLOT_LENGTHS = 12, SLOTS_MOST = 1 << (SLOT_LENGTHS - 1) };
+struct slot_arena {
+    void **next, **limit;       /* not cut yet */
+    void **given[SLOT_LENGTHS]; /* linked through their first slot */
 };
 
 /* A heap's slabs of one class. Under the heap's lock. */
@@ -76,8 +74,16 @@ struct run_cache {
     uint8_t length[RUN_CACHE_SLOTS];
 };
 
-/* Blocks on their way home, gathered by destination. Its thread alone. */
-struct parcel;
+/* Blocks on their way home, gathered by destination. The sender's thread alone, until it is pushed into
+ * the owner's inbox. */
+enum { PARCEL_BLOCKS = 30, PARCEL_BYTES_MAX = 32 << 10 };
+struct parcel {
+    struct block *next; /* as in any node of an inbox */
+    uint32_t count;
+    uint32_t bytes; /* of all the blocks */
+    void *blocks[PARCEL_BLOCKS];
+};
+
 struct outbox {
     struct heap *to;
     struct parcel *parcel; /* being filled for it; NULL: none */
@@ -101,6 +107,7 @@ struct heap {
     struct live_runs live_runs;
     struct outbox outbox[OUTBOX_SLOTS];
     struct class_slabs classes[CLASS_COUNT];
+    struct slot_arena slots;
     /* Bytes handed out of all slabs, under the lock, and the most of them since the magazines were
      * last emptied for having too little left behind them. */
     size_t used_bytes, peak_bytes;
@@ -115,19 +122,13 @@ struct heap {
     _Atomic size_t inbox_bytes; /* about how much is in it */
 };
 
-_Static_assert(sizeof(struct heap) <= UNIT_SIZE, "a heap fits into one unit");
+_Static_assert(sizeof(struct heap) <= UNIT_SIZE / 2, "a heap leaves room for slots in its unit");
 
-/* Offset of each class's magazine in its heap, and where they end. */
-extern const uint16_t hak_magazine_offset[CLASS_COUNT + 1] __attribute__((visibility("hidden")));
-/* Back from the offset of a magazine, in words, to its class. Filled in by heap_init_tables. */
-extern uint8_t hak_class_at[UNIT_SIZE / sizeof(void *)] __attribute__((visibility("hidden")));
-void heap_init_tables(void);
-/* The same for every multiple of 8 up to SMALL_MAX. */
+/* Where the magazine is for every multiple of 8 up to SMALL_MAX. */
 extern const uint16_t hak_small_offset[SMALL_MAX / 8 + 1] __attribute__((visibility("hidden")));
 /* The same for sizes above that, in steps that divide all of their classes. */
 enum { MID_STEP = 128 };
 extern const uint16_t hak_mid_offset[SLAB_MAX / MID_STEP] __attribute__((visibility("hidden")));
-extern const uint8_t hak_magazine_slots[CLASS_COUNT] __attribute__((visibility("hidden")));
 
 /* What a thread's heap is before it has one. */
 extern struct heap hak_empty_heap __attribute__((visibility("hidden")));
@@ -139,61 +140,11 @@ HAK_INLINE struct magazine *magazine_at(struct heap *h, size_t offset)
 
 HAK_INLINE struct magazine *magazine_of(struct heap *h, uint32_t class)
 {
-    return magazine_at(h, hak_magazine_offset[class]);
+    return &h->magazines.of[class];
 }
 
-HAK_INLINE void magazine_set_room(struct magazine *m, uint32_t room)
-{
-    __atomic_store_n(&m->room, room, __ATOMIC_RELAXED);
-}
-
-/* Shows an empty magazine without capacity while its slots are worked on: a signal handler on this
- * thread then neither takes what is being put back nor adds what would be overwritten. */
-HAK_INLINE void magazine_close(struct magazine *m)
-{
-    __atomic_store_n(&m->cap, 0, __ATOMIC_RELAXED);
-    __atomic_store_n(&m->room, 0, __ATOMIC_RELAXED);
-    atomic_signal_fence(memory_order_seq_cst);
-}
-
-/* The room first: until the capacity follows, the magazine is empty, and a block pushed finds its
- * place below the others. */
-HAK_INLINE void magazine_open(struct magazine *m, uint32_t room, uint32_t cap)
-{
-    atomic_signal_fence(memory_order_seq_cst);
-    __atomic_store_n(&m->room, room, __ATOMIC_RELAXED);
-    __atomic_store_n(&m->cap, cap, __ATOMIC_RELAXED);
-}
-
-/* Blocks in it, by anybody's leave; at most a moment old. */
-HAK_INLINE uint32_t magazine_kept(struct magazine *m)
-{
-    uint32_t room = __atomic_load_n(&m->room, __ATOMIC_RELAXED);
-    uint32_t cap = __atomic_load_n(&m->cap, __ATOMIC_RELAXED);
-    return cap > room ? cap - room : 0;
-}
-
-HAK_INLINE void *magazine_pop(struct magazine *m)
-{
-    uint32_t room = m->room;
-    if (HAK_UNLIKELY(room >= m->cap))
-        return NULL;
-    magazine_set_room(m, room + 1);
-    return m->slots[room];
-}
-
-HAK_INLINE bool magazine_push(struct magazine *m, void *p)
-{
-    uint32_t room = m->room;
-    if (HAK_UNLIKELY(room == 0))
-        return false;
-    m->slots[room - 1] = p;
-    magazine_set_room(m, room - 1);
-    return true;
-}
-
-/* The magazine for the blocks of a unit. The low half of its word is the offset in any heap; which heap
- * the word names is not asked. Tags have no room. */
+/* The magazine for the blocks of a unit, by the low half of its word: the offset in any heap. Which heap the
+ * word names is not asked. Tags have no room. */
 HAK_INLINE struct magazine *magazine_for_word(struct heap *h, uintptr_t word)
 {
     return magazine_at(h, word & (UNIT_SIZE - 1));
@@ -209,7 +160,7 @@ HAK_INLINE struct heap *heap_of_word(uintptr_t word)
  * the time, and this does not touch it. */
 HAK_INLINE uint32_t class_of_word(uintptr_t word)
 {
-    return hak_class_at[(word & (UNIT_SIZE - 1)) / sizeof(void *)];
+    return (uint32_t)(((word & (UNIT_SIZE - 1)) - magazine_offset(0)) >> MAGAZINE_SHIFT);
 }
 
 /* Relaxed, and no read-modify-write: one writer at a time, readers want a recent value. */
@@ -228,6 +179,26 @@ void *heap_refill(struct heap *h, uint32_t class, bool *zeroed);
  * own blocks make room there, and another's is sent home. `word` is the block's unit's. */
 void heap_flush(struct heap *h, uintptr_t word, void *p);
 
+HAK_INLINE struct outbox *outbox_for(struct heap *h, struct heap *owner)
+{
+    return &h->outbox[((uintptr_t)owner >> UNIT_SHIFT) % OUTBOX_SLOTS];
+}
+
+/* Notes a block in the parcel for its owner if there is one that this will not fill. */
+HAK_INLINE bool remote_note(struct heap *h, uintptr_t word, void *p)
+{
+    struct heap *owner = heap_of_word(word);
+    struct outbox *o = outbox_for(h, owner);
+    struct parcel *c = o->parcel;
+    uint32_t size = hak_classes[class_of_word(word)].size;
+    if (o->to != owner || c == NULL || c->count >= PARCEL_BLOCKS - 1 ||
+        c->bytes + size >= PARCEL_BYTES_MAX)
+        return false;
+    c->blocks[c->count++] = p;
+    c->bytes += size;
+    return true;
+}
+
 /* ---- anybody: threads without a heap of their own, handlers that interrupted a slow path ---- */
 
 void *heap_alloc_detached(uint32_t class);
@@ -237,8 +208,14 @@ void heap_free_detached(struct heap *owner, void *p);
 
 /* With the lock held: takes one slab with free blocks to the front of the class's list. */
 struct slab *heap_find_slab(struct heap *h, uint32_t class);
+/* With the lock held: blocks of any number of slabs; fewer than wanted only if memory runs out, or if it
+ * would take a second new slab. */
+uint32_t heap_take(struct heap *h, uint32_t class, void **out, uint32_t wanted);
 /* With the lock held: a block returns to its slab, which must be the heap's. */
 void heap_put(struct heap *h, struct slab *s, void *p);
+/* With the lock held: blocks of one class return to their slabs, or leave for their owners', the last
+ * first. */
+void heap_put_all(struct heap *h, uint32_t class, void *const *blocks, size_t n);
 /* With the lock held: takes the slab out of the heap, to be given to another. */
 void slab_unlist(struct heap *h, struct slab *s);
 void slab_list(struct heap *h, struct slab *s);
@@ -254,8 +231,12 @@ void remote_send(struct heap *h, uintptr_t word, void *p, bool locked);
 void outbox_flush_all(struct heap *h);
 /* With the lock held: one block of the class, past the magazine. */
 void *heap_take_one(struct heap *h, uint32_t class);
-/* With the lock held: everything in the magazines returns to the slabs. */
+/* With the lock held: everything in the magazines returns to the slabs. They keep their slots. */
 void heap_empty_magazines(struct heap *h);
+/* With the lock held: `length` slots, a power of two of at most SLOTS_MOST; NULL: no memory. */
+void **slots_take(struct heap *h, uint32_t length);
+void slots_give(struct heap *h, void **slots, uint32_t length);
+_Noreturn void die_double_free(void *p);
 
 /* Sentinel of a closed inbox, while a fork takes its picture of the process. */
 #define INBOX_CLOSED ((struct block *)(uintptr_t)1)

@@ -16,7 +16,13 @@ static struct {
     _Atomic(struct heap *) all;           /* grows only; pushed under the lock */
     struct heap *orphans;                 /* newest first; under the lock */
     _Atomic size_t orphaned[CLASS_COUNT]; /* listed slabs of orphans, a hint for stage 1 */
+    _Atomic uint32_t live;                /* heaps that a thread has */
 } registry;
+
+uint32_t registry_live(void)
+{
+    return load_relaxed(&registry.live);
+}
 
 void registry_count_orphaned(uint32_t class, int change)
 {
@@ -70,7 +76,9 @@ static void push_orphan(struct heap *h)
 /* With the lock held, so that the numbers follow the state. */
 static void set_state(struct heap *h, enum heap_state to)
 {
-    bool was = load_relaxed(&h->state) == HEAP_ORPHAN, is = to == HEAP_ORPHAN;
+    enum heap_state from = load_relaxed(&h->state);
+    bool was = from == HEAP_ORPHAN, is = to == HEAP_ORPHAN;
+    add_relaxed(&registry.live, (uint32_t)(to == HEAP_LIVE) - (uint32_t)(from == HEAP_LIVE));
     for (uint32_t class = 0; was != is && class < CLASS_COUNT; class ++) {
         int listed = (int)h->classes[class].listed;
         if (listed != 0)
@@ -111,7 +119,10 @@ struct heap *registry_attach(void)
     if (h != NULL)
         return h;
     h = make_heap(HEAP_LIVE);
-    return h != NULL && publish(h) ? h : NULL;
+    if (h == NULL || !publish(h))
+        return NULL;
+    add_relaxed(&registry.live, 1);
+    return h;
 }
 
 void registry_abandon(struct heap *h)
@@ -358,10 +369,10 @@ static void forget_thread_of(struct heap *h)
 {
     for (uint32_t class = 0; class < CLASS_COUNT; class ++) {
         struct magazine *m = magazine_of(h, class);
-        if (m->cap != 0) /* else the page of an unused magazine stays untouched */
-            magazine_close(m);
+        magazine_close(m);
+        magazine_set_top(m, m->end + m->cap);
+        m->batch = 0;
     }
-    h->magazine_bytes = 0;
     for (int i = 0; i < OUTBOX_SLOTS; i++)
         h->outbox[i] = (struct outbox){0};
     h->runs = (struct run_cache){0};
@@ -375,7 +386,7 @@ static void fork_settle_in_child(struct heap *h, void *context)
     if (h == hak_thread.heap || load_relaxed(&h->state) == HEAP_LOST)
         return;
     if (!h->fork_held) {
-        store_relaxed(&h->state, (uint32_t)HEAP_LOST);
+        set_state(h, HEAP_LOST);
         return;
     }
     forget_thread_of(h);

@@ -28,15 +28,6 @@
 
 #include <sched.h>
 
-enum { PARCEL_BLOCKS = 30, PARCEL_BYTES_MAX = 32 << 10 };
-
-struct parcel {
-    struct block *next; /* as in any node of an inbox */
-    uint32_t count;
-    uint32_t bytes; /* of all the blocks */
-    void *blocks[PARCEL_BLOCKS];
-};
-
 _Static_assert(sizeof(struct parcel) == 256, "a parcel is a block of 256 bytes");
 
 #define INBOX_PATIENCE ((size_t)1 << 20)
@@ -175,7 +166,7 @@ static struct parcel *open_parcel(struct heap *h, struct outbox *o, struct heap 
 void remote_send(struct heap *h, uintptr_t word, void *p, bool locked)
 {
     struct heap *owner = heap_of_word(word);
-    struct outbox *o = &h->outbox[((uintptr_t)owner >> UNIT_SHIFT) % OUTBOX_SLOTS];
+    struct outbox *o = outbox_for(h, owner);
     uint32_t size = hak_classes[class_of_word(word)].size;
     struct parcel *c = open_parcel(h, o, owner, locked);
     if (HAK_UNLIKELY(c == NULL)) {

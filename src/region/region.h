@@ -99,6 +99,15 @@ HAK_INLINE uintptr_t unit_word(size_t unit)
     return load_relaxed(&hak_region.words[unit]);
 }
 
+/* The word's low half alone, which is all that free wants: one instruction less than cutting it off. The
+ * same relaxed load of a part of the same word, so a whole old or new half. */
+HAK_INLINE size_t unit_word_low(size_t unit)
+{
+    typedef uint16_t __attribute__((may_alias)) half;
+    _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the low half comes first");
+    return __atomic_load_n((const half *)(const void *)&hak_region.words[unit], __ATOMIC_RELAXED);
+}
+
 HAK_INLINE void unit_set_word(size_t unit, uintptr_t word)
 {
     store_relaxed(&hak_region.words[unit], word);

@@ -48,18 +48,6 @@ void slab_init(size_t unit, uint32_t class, struct heap *owner, bool zeroed)
     s->zeroed = zeroed;
 }
 
-bool class_block_starts_at(uint32_t class, size_t offset)
-{
-    const struct class_info *c = &hak_classes[class];
-    uint32_t index = class_block_index(c, offset);
-    return index < c->capacity && (size_t)index * c->size == offset;
-}
-
-bool slab_block_starts_at(const struct slab *s, const void *p)
-{
-    return class_block_starts_at(s->class, (size_t)((const char *)p - slab_base(s)));
-}
-
 void slab_clear(struct slab *s)
 {
     if (slab_is_mapped(s) && s->freed != 0)

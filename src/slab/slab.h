@@ -130,18 +130,26 @@ HAK_INLINE char *slab_base(const struct slab *s)
 void slab_init(size_t unit, uint32_t class, struct heap *owner, bool zeroed);
 void slab_clear(struct slab *s);
 
-/* Whether a block of the slab's class starts at p. Safe to call without the lock for a slab that
- * holds a live block. */
-bool slab_block_starts_at(const struct slab *s, const void *p);
-
-/* The same for an offset from the start of any slab of the class. */
-bool class_block_starts_at(uint32_t class, size_t offset);
-
 /* Index of the block that starts at an offset. Exact for multiples of the size; for others it may be one
  * too high, which multiplying back shows. */
 HAK_INLINE uint32_t class_block_index(const struct class_info *c, size_t offset)
 {
     return (uint32_t)(((uint64_t)offset * c->reciprocal) >> 32);
+}
+
+/* Whether a block starts at an offset from the start of any slab of the class. */
+HAK_INLINE bool class_block_starts_at(uint32_t class, size_t offset)
+{
+    const struct class_info *c = &hak_classes[class];
+    uint32_t index = class_block_index(c, offset);
+    return index < c->capacity && (size_t)index * c->size == offset;
+}
+
+/* Whether a block of the slab's class starts at p. Safe to call without the lock for a slab that
+ * holds a live block. */
+HAK_INLINE bool slab_block_starts_at(const struct slab *s, const void *p)
+{
+    return class_block_starts_at(s->class, (size_t)((const char *)p - slab_base(s)));
 }
 
 /* Takes up to n blocks: freed ones, by address or (of a list) newest first, then untouched ones by address.
@@ -162,8 +170,8 @@ HAK_INLINE bool slab_knows_free(const struct slab *s, const void *p, uint32_t in
     return (slab_map(s)[index / 64] >> (index % 64) & 1) != 0;
 }
 
-/* Takes a block back: below the frontier by moving that, so that a block which was cut in advance and
- * never used is not touched now; any other among the freed ones. */
+/* Takes a block back that is not known to be free: below the frontier by moving that, so that a block
+ * which was cut in advance and never used is not touched now; any other among the freed ones. */
 HAK_INLINE void slab_put(struct slab *s, void *p, uint32_t index)
 {
     s->used--;

@@ -1,0 +1,122 @@
+/* Magazines: a thread's stack of free blocks of one class, the only thing the fast paths touch.
+ *
+ * Its slots are an array that the heap lends it (slots.c) and exchanges for a longer one when the class
+ * turns out to need it (capacity.c); the fast paths see three pointers and no capacity.
+ *
+ * Calls: nothing. Called by: front, heap. */
+#ifndef HAK_MAGAZINE_H
+#define HAK_MAGAZINE_H
+
+#include <stdatomic.h>
+
+#include "base/base.h"
+
+/* Written by the heap's thread alone, with relaxed atomic stores, so that others may read the pointers for
+ * numbers (magazine_kept); its thread reads them as plain words, which lets the compiler compare in
+ * memory. A zeroed one is empty and full, and so takes the slow path either way. */
+struct magazine {
+    void **top;   /* the newest block; end: empty, start: full */
+    void **end;   /* one past the oldest. Closed: the first slot, so that it looks empty */
+    void **start; /* the first slot. Closed: MAGAZINE_CLOSED, so that it looks full */
+    uint32_t
+        cap; /* slots, a power of two; 0: none. Changed under the heap's lock, as the next two */
+    uint16_t batch;  /* blocks that the last refill asked for; 0 after it was emptied */
+    uint16_t spills; /* since the capacity last changed, SPILLS_ENOUGH at most */
+};
+
+enum { MAGAZINE_SHIFT = 5 };
+
+_Static_assert(sizeof(struct magazine) == (size_t)1 << MAGAZINE_SHIFT, "place to class by a shift");
+
+#define MAGAZINE_CLOSED ((void **)UINTPTR_MAX)
+
+HAK_INLINE void magazine_set_top(struct magazine *m, void **top)
+{
+    __atomic_store_n(&m->top, top, __ATOMIC_RELAXED);
+}
+
+HAK_INLINE void *magazine_pop(struct magazine *m)
+{
+    void **top = m->top;
+    if (HAK_UNLIKELY((uintptr_t)top >= (uintptr_t)m->end))
+        return NULL;
+    magazine_set_top(m, top + 1);
+    return *top;
+}
+
+HAK_INLINE bool magazine_push(struct magazine *m, void *p)
+{
+    void **top = m->top;
+    if (HAK_UNLIKELY((uintptr_t)top <= (uintptr_t)m->start))
+        return false;
+    top[-1] = p;
+    magazine_set_top(m, top - 1);
+    return true;
+}
+
+/* Whether p is the newest block of all. */
+HAK_INLINE bool magazine_newest_is(const struct magazine *m, const void *p)
+{
+    return (uintptr_t)m->top < (uintptr_t)m->end && *m->top == p;
+}
+
+HAK_INLINE bool magazine_is_open(const struct magazine *m)
+{
+    return m->cap != 0 && m->start != MAGAZINE_CLOSED;
+}
+
+/* Of a closed one. */
+HAK_INLINE void **magazine_slots(const struct magazine *m)
+{
+    return m->end;
+}
+
+/* Shows a magazine as empty and as full while its slots are worked on: a signal handler on this thread then
+ * neither takes what is being put back nor adds what would be overwritten. What it holds stays where it
+ * is, from `top` on. Each store alone leaves a valid state. */
+HAK_INLINE void magazine_close(struct magazine *m)
+{
+    if (!magazine_is_open(m))
+        return;
+    __atomic_store_n(&m->end, m->start, __ATOMIC_RELAXED);
+    atomic_signal_fence(memory_order_seq_cst);
+    __atomic_store_n(&m->start, MAGAZINE_CLOSED, __ATOMIC_RELAXED);
+    atomic_signal_fence(memory_order_seq_cst);
+}
+
+/* Of a closed one: the blocks from `top` on are there to be had. The start first: until the end follows the
+ * magazine is empty, and a block pushed finds its place above the others. */
+HAK_INLINE void magazine_open(struct magazine *m, void **top)
+{
+    void **slots = magazine_slots(m);
+    atomic_signal_fence(memory_order_seq_cst);
+    magazine_set_top(m, top);
+    atomic_signal_fence(memory_order_seq_cst);
+    __atomic_store_n(&m->start, slots, __ATOMIC_RELAXED);
+    atomic_signal_fence(memory_order_seq_cst);
+    __atomic_store_n(&m->end, slots + m->cap, __ATOMIC_RELAXED);
+}
+
+/* Gives a closed, empty magazine other slots, or none (NULL, 0); it stays closed. */
+HAK_INLINE void magazine_exchange(struct magazine *m, void **slots, uint32_t cap)
+{
+    __atomic_store_n(&m->start, MAGAZINE_CLOSED,
+                     __ATOMIC_RELAXED);                         /* for the first slots it gets */
+    __atomic_store_n(&m->end, (void **)NULL, __ATOMIC_RELAXED); /* no top is below that */
+    atomic_signal_fence(memory_order_seq_cst);
+    magazine_set_top(m, slots + cap);
+    atomic_signal_fence(memory_order_seq_cst);
+    __atomic_store_n(&m->end, slots, __ATOMIC_RELAXED);
+    m->cap = cap;
+    m->spills = 0;
+}
+
+/* Blocks in it. Exact for its thread, at most a moment old for whoever holds the heap's lock. */
+HAK_INLINE size_t magazine_kept(const struct magazine *m)
+{
+    uintptr_t top = (uintptr_t)__atomic_load_n(&m->top, __ATOMIC_RELAXED);
+    uintptr_t end = (uintptr_t)__atomic_load_n(&m->end, __ATOMIC_RELAXED);
+    return end > top ? (end - top) / sizeof(void *) : 0;
+}
+
+#endif

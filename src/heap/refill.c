@@ -1,0 +1,250 @@
+/* Refill and flush: what a magazine does when it is empty or full, and how large it is.
+ *
+ * A magazine has as many slots as its class has shown to need. Refills alone make it `plain` slots long (what
+ * a program that only grows can use); longer ones, up to LONG_BYTES, are for classes whose blocks come
+ * back in such numbers that what is spilled is wanted again. All magazines of a heap together stay within
+ * a budget; the hand that goes round takes the slots of idle ones. */
+#include <string.h>
+
+#include "control/options.h"
+#include "heap/heap.h"
+#include "heap/registry.h"
+
+enum {
+    BATCH_FIRST = 4,   /* blocks of a magazine's first refill, doubled at each ... */
+    BATCH_MAX = 32,    /* ... up to this or half a magazine, which a flush moves as well ... */
+    BATCH_SHARE = 8,   /* ... unless this share of a magazine is more: it is moved up by a flush */
+    CAP_FIRST = 8,     /* slots a magazine starts with */
+    SPILLS_ENOUGH = 4, /* spills after which a refill says that more slots would help */
+    LONG_BYTES = 128 << 10, /* what fits into the longest magazine of a class */
+    BUDGET = 2 << 20, /* all capacities of all heaps together stay within this many bytes ... */
+    BUDGET_MIN = 128 << 10, /* ... but for this much each ... */
+    BUDGET_SHARE = 32,      /* ... and this share of what the heap has in use */
+    SPARSE_SHARE = 8,       /* a class is sparse below one eighth of its blocks in use */
+    SHRUNK_SHARE = 4,       /* a heap has shrunk at a quarter of the bytes it had in use ... */
+    SHRUNK_MIN = 2 << 20,   /* ... if that was worth it */
+};
+
+static const uint8_t plain_slots[CLASS_COUNT] = {
+#define CLASS(index, from, size, units, slots) [index] = slots,
+#include "slab/size_classes.def"
+#undef CLASS
+};
+
+/* ---- slots ---- */
+
+static uint32_t power_of_two_within(size_t n)
+{
+    return (uint32_t)1 << (63 - (uint32_t)__builtin_clzll(n));
+}
+
+static uint32_t most_slots(uint32_t class)
+{
+    if (hak_classes[class].size > SMALL_MAX)
+        return plain_slots[class];
+    uint32_t slots = power_of_two_within(LONG_BYTES / hak_classes[class].size);
+    return slots < SLOTS_MOST ? slots : SLOTS_MOST;
+}
+
+static uint32_t wanted_slots(const struct magazine *m, uint32_t class)
+{
+    uint32_t plain = plain_slots[class], wanted = m->cap;
+    if (wanted == 0)
+        wanted = plain < CAP_FIRST ? plain : CAP_FIRST;
+    else if (wanted < plain || (m->spills == SPILLS_ENOUGH && wanted < most_slots(class)))
+        wanted *= 2;
+    uint32_t most = power_of_two_within(hak_options.magazine_max);
+    return wanted < most ? wanted : most;
+}
+
+static bool within_budget(const struct heap *h, size_t more)
+{
+    uint32_t live = registry_live();
+    size_t share = live > 1 ? BUDGET / live : BUDGET;
+    size_t budget = share > BUDGET_MIN ? share : BUDGET_MIN;
+    return h->magazine_bytes + more <= budget + h->used_bytes / BUDGET_SHARE;
+}
+
+static void exchange_slots(struct heap *h, uint32_t class, void **slots, uint32_t cap)
+{
+    struct magazine *m = magazine_of(h, class);
+    void **old = magazine_slots(m);
+    uint32_t before = m->cap;
+    magazine_exchange(m, slots, cap);
+    if (before != 0)
+        slots_give(h, old, before);
+    h->magazine_bytes += cap * (size_t)hak_classes[class].size;
+    h->magazine_bytes -= before * (size_t)hak_classes[class].size;
+}
+
+/* Closed afterwards. */
+static void empty_magazine(struct heap *h, uint32_t class)
+{
+    struct magazine *m = magazine_of(h, class);
+    if (!magazine_is_open(m))
+        return;
+    magazine_close(m);
+    void **top = m->top, **end = magazine_slots(m) + m->cap;
+    heap_put_all(h, class, top, (size_t)(end - top));
+    magazine_set_top(m, end);
+    m->batch = 0;
+}
+
+/* One class on in turn: a magazine that was neither refilled nor flushed for a whole round loses its
+ * slots. */
+static void move_budget_hand(struct heap *h)
+{
+    uint32_t class = h->budget_hand;
+    h->budget_hand = class + 1 < CLASS_COUNT ? class + 1 : 0;
+    if (!h->classes[class].active && magazine_of(h, class)->cap != 0) {
+        empty_magazine(h, class);
+        exchange_slots(h, class, NULL, 0);
+    }
+    h->classes[class].active = false;
+}
+
+/* Of a closed, empty magazine that has been missed. */
+static void adjust_slots(struct heap *h, uint32_t class)
+{
+    struct magazine *m = magazine_of(h, class);
+    uint32_t wanted = wanted_slots(m, class);
+    if (wanted <= m->cap)
+        return;
+    if (m->cap != 0 && !within_budget(h, (wanted - m->cap) * (size_t)hak_classes[class].size)) {
+        move_budget_hand(h);
+        return;
+    }
+    void **slots = slots_take(h, wanted);
+    if (slots != NULL)
+        exchange_slots(h, class, slots, wanted);
+}
+
+/* ---- refill ---- */
+
+static bool next_is_zeroed(struct heap *h, uint32_t class)
+{
+    const struct slab *s = heap_find_slab(h, class);
+    return s != NULL && slab_next_is_zeroed(s);
+}
+
+static uint32_t next_batch(struct magazine *m)
+{
+    uint32_t most = (m->cap + 1) / 2 < BATCH_MAX ? (m->cap + 1) / 2 : BATCH_MAX;
+    uint32_t batch = m->batch != 0 ? 2U * m->batch : BATCH_FIRST;
+    m->batch = (uint16_t)(batch < most ? batch : most);
+    return m->batch;
+}
+
+static void *fill(struct heap *h, uint32_t class, bool *zeroed)
+{
+    struct magazine *m = magazine_of(h, class);
+    h->classes[class].active = true;
+    adjust_slots(h, class);
+    if (m->cap == 0)
+        return heap_take_one(h, class);
+    uint32_t wanted = next_batch(m);
+    if (wanted == 1)
+        *zeroed = next_is_zeroed(h, class);
+    void **end = magazine_slots(m) + m->cap, **top = end - wanted;
+    uint32_t taken = heap_take(h, class, top, wanted);
+    if (taken < wanted)
+        memmove(end - taken, top, taken * sizeof *top);
+    magazine_open(m, end - taken);
+    return magazine_pop(m);
+}
+
+void *heap_refill(struct heap *h, uint32_t class, bool *zeroed)
+{
+    struct magazine *m = magazine_of(h, class);
+    *zeroed = false;
+    lock_take(&h->lock);
+    count(h, COUNTER_refill, 1);
+    if (load_relaxed(&h->inbox) != NULL)
+        inbox_drain(h, true);
+    void *p = magazine_pop(m);
+    if (p == NULL) {
+        magazine_close(m);
+        p = fill(h, class, zeroed);
+    }
+    lock_release(&h->lock);
+    return p;
+}
+
+/* ---- flush ---- */
+
+/* A class that has lost most of its blocks: what its magazine holds would keep slabs from becoming
+ * empty, so it holds nothing until the class is asked for again. */
+static bool is_sparse(const struct heap *h, uint32_t class)
+{
+    const struct class_slabs *c = &h->classes[class];
+    size_t blocks = (size_t)c->slabs * hak_classes[class].capacity;
+    return c->slabs >= 2 && c->used * SPARSE_SHARE < blocks;
+}
+
+/* The same for the heap: blocks freed last lie anywhere, and each keeps its slab. */
+static bool has_shrunk(const struct heap *h)
+{
+    return h->peak_bytes >= SHRUNK_MIN && h->used_bytes <= h->peak_bytes / SHRUNK_SHARE;
+}
+
+static uint32_t spill_batch(uint32_t cap)
+{
+    uint32_t half = (cap + 1) / 2, share = cap / BATCH_SHARE;
+    uint32_t batch = share < BATCH_MAX ? BATCH_MAX : share;
+    return batch < half ? batch : half;
+}
+
+/* The oldest blocks of a full magazine make room for this one. */
+static void spill(struct heap *h, uint32_t class, void *p)
+{
+    struct magazine *m = magazine_of(h, class);
+    magazine_close(m);
+    void **slots = magazine_slots(m);
+    uint32_t batch = spill_batch(m->cap), keep = m->cap - batch;
+    heap_put_all(h, class, slots + keep, batch);
+    memmove(slots + batch, slots, keep * sizeof *slots);
+    slots[batch - 1] = p;
+    if (m->spills < SPILLS_ENOUGH)
+        m->spills++;
+    magazine_open(m, slots + batch - 1);
+}
+
+static void flush_own(struct heap *h, uint32_t class, void *p)
+{
+    lock_take(&h->lock);
+    count(h, COUNTER_flush, 1);
+    if (has_shrunk(h)) {
+        count(h, COUNTER_flush_all, 1);
+        heap_empty_magazines(h);
+        h->peak_bytes = h->used_bytes;
+    } else if (is_sparse(h, class)) {
+        count(h, COUNTER_flush_sparse, 1);
+        empty_magazine(h, class);
+    }
+    h->classes[class].active = true;
+    if (magazine_is_open(magazine_of(h, class)))
+        spill(h, class, p);
+    else
+        heap_put(h, slab_of_unit(unit_of(p)), p);
+    lock_release(&h->lock);
+}
+
+void heap_flush(struct heap *h, uintptr_t word, void *p)
+{
+    struct magazine *m = magazine_for_word(h, word);
+    /* The fast path sends a block here as well because it is the magazine's newest. */
+    if (magazine_newest_is(m, p))
+        die_double_free(p);
+    if (magazine_push(m, p))
+        return;
+    if (heap_of_word(word) == h)
+        flush_own(h, class_of_word(word), p);
+    else
+        remote_send(h, word, p, false);
+}
+
+void heap_empty_magazines(struct heap *h)
+{
+    for (uint32_t class = 0; class < CLASS_COUNT; class ++)
+        empty_magazine(h, class);
+}

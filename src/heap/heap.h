@@ -52,11 +52,12 @@ struct slot_arena {
 
 /* A heap's slabs of one class. Under the heap's lock. */
 struct class_slabs {
-    uint32_t list;   /* slabs with free blocks: unit index + 1 of the first; 0: none */
-    uint32_t listed; /* their number */
-    uint32_t slabs;  /* all slabs, full ones included */
-    size_t used;     /* blocks handed out of all of them */
-    bool active;     /* refilled or flushed since the budget's hand last came by */
+    uint32_t list;     /* slabs with free blocks: unit index + 1 of the first; 0: none */
+    uint32_t listed;   /* their number */
+    uint32_t slabs;    /* all slabs, full ones included */
+    size_t used;       /* blocks handed out of all of them */
+    uintptr_t spilled; /* sum of what the last spill left in the magazine; 0: refilled since then */
+    bool active;       /* refilled or flushed since the budget's hand last came by */
 };
 
 /* Runs allocated less runs freed by the heap's thread: may wrap, the sum over all heaps does not. */

@@ -21,7 +21,7 @@ struct magazine {
     uint32_t
         cap; /* slots, a power of two; 0: none. Changed under the heap's lock, as the next two */
     uint16_t batch;  /* blocks that the last refill asked for; 0 after it was emptied */
-    uint16_t spills; /* since the capacity last changed, SPILLS_ENOUGH at most */
+    uint16_t swings; /* wider than it is long, since that last changed (refill.c) */
 };
 
 enum { MAGAZINE_SHIFT = 5 };
@@ -108,7 +108,7 @@ HAK_INLINE void magazine_exchange(struct magazine *m, void **slots, uint32_t cap
     atomic_signal_fence(memory_order_seq_cst);
     __atomic_store_n(&m->end, slots, __ATOMIC_RELAXED);
     m->cap = cap;
-    m->spills = 0;
+    m->swings = 0;
 }
 
 /* Blocks in it. Exact for its thread, at most a moment old for whoever holds the heap's lock. */

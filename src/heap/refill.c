@@ -15,12 +15,12 @@ enum {
     BATCH_MAX = 32,    /* ... up to this or half a magazine, which a flush moves as well ... */
     BATCH_SHARE = 8,   /* ... unless this share of a magazine is more: it is moved up by a flush */
     CAP_FIRST = 8,     /* slots a magazine starts with */
-    SPILLS_ENOUGH = 4, /* spills after which a refill says that more slots would help */
+    SWINGS_ENOUGH = 4, /* swings after which a magazine is made longer */
     LONG_BYTES = 128 << 10, /* what fits into the longest magazine of a class */
-    BUDGET = 2 << 20, /* all capacities of all heaps together stay within this many bytes ... */
-    BUDGET_MIN = 128 << 10, /* ... but for this much each ... */
+    BUDGET_MIN = 2 << 20,   /* all capacities together stay within this many bytes ... */
     BUDGET_SHARE = 32,      /* ... and this share of what the heap has in use */
-    SPARSE_SHARE = 8,       /* a class is sparse below one eighth of its blocks in use */
+    SPARSE_SHARE = 8,       /* a class is sparse below one eighth of its blocks in use ... */
+    SPARSE_MIN = 8,         /* ... of so many units and more */
     SHRUNK_SHARE = 4,       /* a heap has shrunk at a quarter of the bytes it had in use ... */
     SHRUNK_MIN = 2 << 20,   /* ... if that was worth it */
 };
@@ -51,7 +51,7 @@ static uint32_t wanted_slots(const struct magazine *m, uint32_t class)
     uint32_t plain = plain_slots[class], wanted = m->cap;
     if (wanted == 0)
         wanted = plain < CAP_FIRST ? plain : CAP_FIRST;
-    else if (wanted < plain || (m->spills == SPILLS_ENOUGH && wanted < most_slots(class)))
+    else if (wanted < plain || (m->swings == SWINGS_ENOUGH && wanted < most_slots(class)))
         wanted *= 2;
     uint32_t most = power_of_two_within(hak_options.magazine_max);
     return wanted < most ? wanted : most;
@@ -59,10 +59,7 @@ static uint32_t wanted_slots(const struct magazine *m, uint32_t class)
 
 static bool within_budget(const struct heap *h, size_t more)
 {
-    uint32_t live = registry_live();
-    size_t share = live > 1 ? BUDGET / live : BUDGET;
-    size_t budget = share > BUDGET_MIN ? share : BUDGET_MIN;
-    return h->magazine_bytes + more <= budget + h->used_bytes / BUDGET_SHARE;
+    return h->magazine_bytes + more <= BUDGET_MIN + h->used_bytes / BUDGET_SHARE;
 }
 
 static void exchange_slots(struct heap *h, uint32_t class, void **slots, uint32_t cap)
@@ -88,6 +85,7 @@ static void empty_magazine(struct heap *h, uint32_t class)
     heap_put_all(h, class, top, (size_t)(end - top));
     magazine_set_top(m, end);
     m->batch = 0;
+    h->classes[class].spilled = 0;
 }
 
 /* One class on in turn: a magazine that was neither refilled nor flushed for a whole round loses its
@@ -103,10 +101,44 @@ static void move_budget_hand(struct heap *h)
     h->classes[class].active = false;
 }
 
+static uint32_t spill_batch(uint32_t cap)
+{
+    uint32_t half = (cap + 1) / 2, share = cap / BATCH_SHARE;
+    uint32_t batch = share < BATCH_MAX ? BATCH_MAX : share;
+    return batch < half ? batch : half;
+}
+
+static uintptr_t sum_of(void *const *slots, size_t n)
+{
+    uintptr_t sum = 0;
+    for (size_t i = 0; i < n; i++)
+        sum += (uintptr_t)slots[i];
+    return sum;
+}
+
+/* Has everything that the last spill left been taken and nothing freed in between? Popping leaves a slot
+ * as it is and pushing overwrites it, so the slots tell, without a count on the fast path. If so, more blocks
+ * came back than the magazine could take and more were wanted than it had: they swing wider than it is
+ * long. Where frees and requests are mixed a magazine runs full and dry as well, but rarely, and a longer
+ * one would gain little. */
+static void note_swing(struct heap *h, uint32_t class)
+{
+    struct magazine *m = magazine_of(h, class);
+    struct class_slabs *c = &h->classes[class];
+    if (c->spilled == 0)
+        return;
+    uint32_t kept = m->cap - spill_batch(m->cap) + 1;
+    if (m->swings < SWINGS_ENOUGH &&
+        sum_of(magazine_slots(m) + (m->cap - kept), kept) == c->spilled)
+        m->swings++;
+    c->spilled = 0;
+}
+
 /* Of a closed, empty magazine that has been missed. */
 static void adjust_slots(struct heap *h, uint32_t class)
 {
     struct magazine *m = magazine_of(h, class);
+    note_swing(h, class);
     uint32_t wanted = wanted_slots(m, class);
     if (wanted <= m->cap)
         return;
@@ -178,20 +210,13 @@ static bool is_sparse(const struct heap *h, uint32_t class)
 {
     const struct class_slabs *c = &h->classes[class];
     size_t blocks = (size_t)c->slabs * hak_classes[class].capacity;
-    return c->slabs >= 2 && c->used * SPARSE_SHARE < blocks;
+    return c->slabs * hak_classes[class].units >= SPARSE_MIN && c->used * SPARSE_SHARE < blocks;
 }
 
 /* The same for the heap: blocks freed last lie anywhere, and each keeps its slab. */
 static bool has_shrunk(const struct heap *h)
 {
     return h->peak_bytes >= SHRUNK_MIN && h->used_bytes <= h->peak_bytes / SHRUNK_SHARE;
-}
-
-static uint32_t spill_batch(uint32_t cap)
-{
-    uint32_t half = (cap + 1) / 2, share = cap / BATCH_SHARE;
-    uint32_t batch = share < BATCH_MAX ? BATCH_MAX : share;
-    return batch < half ? batch : half;
 }
 
 /* The oldest blocks of a full magazine make room for this one. */
@@ -204,8 +229,7 @@ static void spill(struct heap *h, uint32_t class, void *p)
     heap_put_all(h, class, slots + keep, batch);
     memmove(slots + batch, slots, keep * sizeof *slots);
     slots[batch - 1] = p;
-    if (m->spills < SPILLS_ENOUGH)
-        m->spills++;
+    h->classes[class].spilled = sum_of(slots + batch - 1, keep + 1);
     magazine_open(m, slots + batch - 1);
 }
 

@@ -16,13 +16,7 @@ static struct {
     _Atomic(struct heap *) all;           /* grows only; pushed under the lock */
     struct heap *orphans;                 /* newest first; under the lock */
     _Atomic size_t orphaned[CLASS_COUNT]; /* listed slabs of orphans, a hint for stage 1 */
-    _Atomic uint32_t live;                /* heaps that a thread has */
 } registry;
-
-uint32_t registry_live(void)
-{
-    return load_relaxed(&registry.live);
-}
 
 void registry_count_orphaned(uint32_t class, int change)
 {
@@ -76,9 +70,7 @@ static void push_orphan(struct heap *h)
 /* With the lock held, so that the numbers follow the state. */
 static void set_state(struct heap *h, enum heap_state to)
 {
-    enum heap_state from = load_relaxed(&h->state);
-    bool was = from == HEAP_ORPHAN, is = to == HEAP_ORPHAN;
-    add_relaxed(&registry.live, (uint32_t)(to == HEAP_LIVE) - (uint32_t)(from == HEAP_LIVE));
+    bool was = load_relaxed(&h->state) == HEAP_ORPHAN, is = to == HEAP_ORPHAN;
     for (uint32_t class = 0; was != is && class < CLASS_COUNT; class ++) {
         int listed = (int)h->classes[class].listed;
         if (listed != 0)
@@ -119,10 +111,7 @@ struct heap *registry_attach(void)
     if (h != NULL)
         return h;
     h = make_heap(HEAP_LIVE);
-    if (h == NULL || !publish(h))
-        return NULL;
-    add_relaxed(&registry.live, 1);
-    return h;
+    return h != NULL && publish(h) ? h : NULL;
 }
 
 void registry_abandon(struct heap *h)
@@ -386,7 +375,7 @@ static void fork_settle_in_child(struct heap *h, void *context)
     if (h == hak_thread.heap || load_relaxed(&h->state) == HEAP_LOST)
         return;
     if (!h->fork_held) {
-        set_state(h, HEAP_LOST);
+        store_relaxed(&h->state, (uint32_t)HEAP_LOST);
         return;
     }
     forget_thread_of(h);

@@ -18,9 +18,6 @@ struct heap *registry_borrow(void);
  * NULL: there is none. With h's lock held. */
 struct slab *registry_adopt_slab(struct heap *h, uint32_t class);
 
-/* Heaps that a thread has now; for budgets. */
-uint32_t registry_live(void);
-
 /* Keeps the number of listed slabs that orphans have of the class. */
 void registry_count_orphaned(uint32_t class, int change);
 

@@ -242,6 +242,7 @@ static void forget_slots(void)
         if (m->cap != 0)
             slots_give(heap, magazine_slots(m), m->cap);
         magazine_exchange(m, NULL, 0);
+        heap->classes[class].spilled = 0;
     }
     heap->magazine_bytes = 0;
     lock_release(&heap->lock);
@@ -295,6 +296,50 @@ static void a_magazine_grows_until_a_swing_fits(void **state)
     give_all_back(class);
 }
 
+/* What a spill left behind is no evidence once the slots have gone. */
+static void a_magazine_without_slots_is_refilled_as_a_new_one(void **state)
+{
+    (void)state;
+    uint32_t class = class_for(160);
+    forget_slots();
+    swing(class, 300);
+    assert_int_not_equal(heap->classes[class].spilled, 0);
+    uint32_t before = capacity(class);
+    for (uint32_t other = class_for(1024); capacity(class) == before; other--) {
+        assert_at(other > class, other);
+        for (int i = 0; i < 40 && capacity(class) == before; i++)
+            swing(other, 300);
+    }
+    assert_int_equal(capacity(class), 0);
+    assert_int_equal(heap->classes[class].spilled, 0);
+    swing(class, 1);
+    assert_int_equal(capacity(class), 8);
+    give_all_back(class);
+}
+
+/* A magazine that runs full and dry now and then, with frees and requests mixed, stays as it is. */
+static void drifting_makes_no_long_magazine(void **state)
+{
+    (void)state;
+    enum { LIVE = 2000, TURNS = 400000 };
+    static void *blocks[LIVE];
+    uint32_t class = class_for(176);
+    uint64_t random = 88172645463325252U;
+    forget_slots();
+    for (int i = 0; i < TURNS; i++) {
+        random ^= random << 13, random ^= random >> 7, random ^= random << 17;
+        void **at = &blocks[random % LIVE];
+        if (*at != NULL)
+            release(*at);
+        *at = *at == NULL ? alloc(class) : NULL;
+    }
+    assert_true(counted(heap, COUNTER_flush) > 0);
+    assert_true(capacity(class) <= 64);
+    for (size_t i = 0; i < LIVE; i++)
+        release(blocks[i]);
+    give_all_back(class);
+}
+
 static void growing_alone_makes_no_long_magazine(void **state)
 {
     (void)state;
@@ -320,8 +365,8 @@ static void idle_magazines_make_room_in_the_budget(void **state)
     size_t was = capacity(idle);
     assert_true(was >= 128);
     /* Other classes ask for more than all may have, and go on asking. */
-    for (int turn = 0; turn < 12; turn++) {
-        for (uint32_t class = busy; class > busy - 12; class --)
+    for (int turn = 0; turn < 40; turn++) {
+        for (uint32_t class = busy; class > busy - 24; class --)
             swing(class, 300);
     }
     assert_int_equal(capacity(idle), 0);
@@ -445,6 +490,8 @@ int main(void)
         cmocka_unit_test(the_block_freed_last_comes_first),
         cmocka_unit_test(magazines_grow_to_their_bound),
         cmocka_unit_test(a_magazine_grows_until_a_swing_fits),
+        cmocka_unit_test(a_magazine_without_slots_is_refilled_as_a_new_one),
+        cmocka_unit_test(drifting_makes_no_long_magazine),
         cmocka_unit_test(growing_alone_makes_no_long_magazine),
         cmocka_unit_test(idle_magazines_make_room_in_the_budget),
         cmocka_unit_test(empty_slabs_lose_their_units),

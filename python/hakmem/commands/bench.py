@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,7 +33,10 @@ Examples:
   ./hakmem bench --only larson --arms glibc,hakmem,mimalloc3 --rounds 10
   ./hakmem bench --quick --a HEAD~1 --b .
   ./hakmem bench --quick --a . --b profile:lean
-  ./hakmem bench --quick --precise --against bench/baseline.json"""
+  ./hakmem bench --quick --precise --against bench/baseline.json
+  ./hakmem bench --goals --json run.json
+  ./hakmem bench --goals --only larson
+  ./hakmem bench --from run.json --markdown docs/measurements.md"""
 
 
 @dataclass(frozen=True)
@@ -52,11 +55,13 @@ class Choice:
     b: str | None
     precise: bool
     programs: bool | None
+    goals: bool
 
     @property
     def measures_something(self) -> bool:
         """Whether more is asked for than the peers."""
-        return any((self.quick, self.only, self.rounds, self.arms, self.a, self.b, self.precise))
+        settings = (self.quick, self.only, self.rounds, self.arms, self.a, self.b, self.precise)
+        return any((*settings, self.goals))
 
 
 @click.command(epilog=EXAMPLES)
@@ -79,6 +84,14 @@ class Choice:
 @click.option(
     "--save-baseline", type=baseline_file(False), metavar="FILE", help="For later --against."
 )
+@click.option("--goals", is_flag=True, help="Is it ahead? Holds the run against bench/goals.toml.")
+@click.option(
+    "--from",
+    "saved",
+    type=baseline_file(True),
+    metavar="FILE",
+    help="Instead of measuring: show the figures that --json saved.",
+)
 @click.option("--layers", metavar="CASE", help="Instead: where one benchmark's time goes.")
 @method_options
 @output_options
@@ -86,6 +99,8 @@ class Choice:
 def bench(
     clone: Clone | None,
     setup_peers: bool,
+    goals: bool,
+    saved: Path | None,
     layers: str | None,
     against: Path | None,
     save_baseline: Path | None,
@@ -114,6 +129,10 @@ def bench(
     --a and --b take a git revision (built on the side), '.' for the working tree, the path of a
     library (or several, as in LD_PRELOAD), profile:NAME, or settings as key:value,...
 
+    --goals counts instructions, cache misses, page faults and live bytes too where a goal asks for
+    them, which takes some minutes more, and adds a table: what must hold, what was measured, and
+    which benchmark or allocator decides. With --from it judges a saved run.
+
     The exit status is 1 if --against finds a regression that is certain.
     """
     from hakmem.commands.output import Targets, command_line
@@ -122,7 +141,16 @@ def bench(
     if (a or b) and (arms or library):
         raise click.UsageError("--a and --b compare hakmem with itself, without --arms, --library")
     home = require_clone(clone)
-    choice = Choice(home, quick, only, rounds, budget, seed, arms, library, a, b, precise, programs)
+    if (a or b) and goals:
+        raise click.UsageError("--goals is about other allocators, without --a and --b")
+    choice = Choice(
+        home, quick, only, rounds, budget, seed, arms, library, a, b, precise, programs, goals
+    )
+    if saved:
+        if layers or setup_peers or replace(choice, goals=False).measures_something:
+            raise click.UsageError("--from shows what was measured: without options to measure by")
+        targets = Targets(json_file, html, png, None, markdown)
+        return _conclude(*_load(saved), targets, against, save_baseline, home if goals else None)
     if setup_peers:
         _set_up_peers(home)
         if not (layers or against or save_baseline or choice.measures_something):
@@ -136,7 +164,20 @@ def bench(
         # Before half an hour is spent: is it one?
         baseline.load(against)
     results, subject, base = _measure(choice, command_line())
-    return _conclude(results, subject, base, targets, against, save_baseline)
+    goals_of = home if goals else None
+    return _conclude(results, subject, base, targets, against, save_baseline, goals_of)
+
+
+def _load(saved: Path) -> tuple[Results, str, str]:
+    """A saved run, the arm of interest, and the one it is held against."""
+    from hakmem.lab.model import Results
+    from hakmem.lab.story import Story
+
+    results = Results.load(saved)
+    if not results.rows:
+        raise HakmemError(f"{saved} holds no figures of benchmarks")
+    story = Story(results)
+    return results, story.subject, story.base
 
 
 def _set_up_peers(clone: Clone) -> None:
@@ -215,6 +256,12 @@ def _measure(choice: Choice, command: str) -> tuple[Results, str, str]:
     cache = cache_folder(choice.clone)
     executor = Executor(ensure_launcher(cache), cache / "failures")
     question = Question(cases, arms, subject, plan, precise=choice.precise)
+    if choice.goals:
+        from hakmem.lab.goals import goals_file, read
+        from hakmem.lab.steady import live_arm
+
+        wanted, live = read(goals_file(choice.clone)), live_arm(choice.clone)
+        question = replace(question, goals=wanted, live=live)
     return measure(question, executor, command), subject, base
 
 
@@ -225,9 +272,12 @@ def _conclude(
     targets: Targets,
     against: Path | None,
     save_baseline: Path | None,
+    goals_of: Clone | None,
 ) -> int:
     from hakmem.commands.output import finish
 
+    if goals_of is not None:
+        _judge(results, subject, goals_of)
     finish(results, subject, base, targets, "bench")
     if save_baseline:
         from hakmem.lab import baseline
@@ -237,6 +287,15 @@ def _conclude(
     if against is None:
         return 0
     return _regressions(results, against, subject, to_stderr=targets.prints_json)
+
+
+def _judge(results: Results, subject: str, clone: Clone) -> None:
+    """Puts into the results what they say of each goal."""
+    from hakmem.lab.goals import goals_file, read, whole_suite
+    from hakmem.lab.judge import judge
+
+    found = judge(results, read(goals_file(clone)), subject, whole_suite(clone))
+    results.sections["goals"] = [one.as_json() for one in found]
 
 
 def _regressions(results: Results, against: Path, subject: str, to_stderr: bool) -> int:

@@ -14,29 +14,32 @@ STDOUT = Path("-")
 
 @dataclass(frozen=True)
 class Targets:
-    """The files a user asked for; without a name JSON and HTML go into `folder`."""
+    """The files a user asked for; those without a name go into `folder`, if there is one."""
 
     json_file: Path | None
     html: Path | None
     png: Path | None
-    folder: Path
+    folder: Path | None
     markdown: Path | None = None
 
     def write(self, results: Results, stem: str) -> None:
         name = f"{stem}-{results.when.partition('+')[0].replace(':', '')}"
+        figures, page = (
+            given or (self.folder / f"{name}.{kind}" if self.folder else None)
+            for given, kind in ((self.json_file, "json"), (self.html, "html"))
+        )
         if self.prints_json:
             print(json.dumps(results.as_json(), indent=1, default=str))
-        else:
+        elif figures is not None:
             # First of all: they are what the measuring was for.
-            figures = self.json_file or self.folder / f"{name}.json"
             results.save(figures)
             say(f"figures: {figures}")
         from hakmem.lab.report import write_html, write_pngs
 
-        page = self.html or self.folder / f"{name}.html"
-        page.parent.mkdir(parents=True, exist_ok=True)
-        write_html(results, page)
-        say(f"report: {page}")
+        if page is not None:
+            page.parent.mkdir(parents=True, exist_ok=True)
+            write_html(results, page)
+            say(f"report: {page}")
         if self.png is not None:
             pictures = write_pngs(results, self.png)
             say(f"{len(pictures)} pictures: {self.png}")

@@ -6,7 +6,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hakmem.lab.model import Results
-from hakmem.lab.tables import LEGEND, failures, matrix, measured_metrics, summary
+from hakmem.lab.tables import LEGEND, failures, goals, matrix, measured_metrics, summary
 from hakmem.lab.words import conclusion
 
 METRICS = ("time_s", "peak_rss_kib", "instructions_per_op", "d1_misses_per_op")
@@ -15,7 +15,7 @@ RULES = {"left": ":--", "right": "--:"}
 
 def document(results: Results, subject: str, base: str) -> str:
     """The whole measurement: what was done, in words, in sum, and benchmark by benchmark."""
-    tables = [summary(results, subject)]
+    tables = [table for table in (goals(results), summary(results, subject)) if table is not None]
     tables += [matrix(results, metric, subject) for metric in measured_metrics(results, METRICS)]
     return "\n\n".join(
         [

@@ -37,6 +37,9 @@ METRICS = {
         Metric("ops_per_s", "1/s", "higher"),
         Metric("instructions_per_op", "instructions"),
         Metric("d1_misses_per_op", "misses"),
+        # Without the benchmark program's own share.
+        Metric("malloc_instructions_per_op", "instructions"),
+        Metric("steady_faults_per_op", "count"),
     )
 }
 
@@ -68,7 +71,8 @@ class Case:
     that folder and what the run wrote to standard output, and says what is wrong with the result,
     or None. Without a line `time_s` in the output the wall time of the process counts.
     `precise` is two lists of arguments, fewer and more operations, to count instructions with;
-    empty where that makes no sense. A `self_preloading` command is a driver that is started
+    empty where that makes no sense; `lengths` likewise, those of the quick and of the full suite,
+    wherever both are the same work. A `self_preloading` command is a driver that is started
     without the arm's library and itself starts what is measured with it.
     """
 
@@ -85,6 +89,7 @@ class Case:
     environment: dict[str, str] = field(default_factory=dict)
     group: Literal["benchmark", "program", "command"] = "benchmark"
     precise: tuple[tuple[str, ...], ...] = ()
+    lengths: tuple[tuple[str, ...], ...] = ()
     self_preloading: bool = False
 
 

@@ -22,7 +22,11 @@ from hakmem.lab.model import Arm, Case, Row, row_for
 CACHES = ("--I1=32768,8,64", "--D1=32768,8,64", "--LL=8388608,16,64")
 TIMEOUT_S = 300.0
 OPS_LINE = re.compile(rb"^ops (\d+)\s*$", re.MULTILINE)
-METRICS = ("instructions_per_op", "d1_misses_per_op")
+METRICS = ("instructions_per_op", "d1_misses_per_op", "malloc_instructions_per_op")
+# Lines of a callgrind file: whose code follows, what one place in it cost, and a call, behind
+# which stands what was spent in there.
+OBJECT_LINE = re.compile(r"ob=\((\d+)\)(?: (.*))?")
+COST_LINE = re.compile(r"[-+*]?\d* (\d+)")
 
 # Told how many of the runs are done, of how many, and which case it was.
 Advance = Callable[[int, int, str], None]
@@ -35,6 +39,8 @@ class Count:
     instructions: int
     d1_misses: int
     ops: int
+    # Of the instructions, those outside the benchmark program's own code.
+    outside: int
 
 
 def can_be_precise(case: Case) -> bool:
@@ -75,7 +81,11 @@ def _rows(case: Case, arm: Arm, executor: Executor) -> list[Row]:
     ops = many.ops - few.ops
     # Where nothing misses, a handful at the start can make the difference negative.
     misses = max(0, many.d1_misses - few.d1_misses)
-    values = (many.instructions - few.instructions) / ops, misses / ops
+    values = (
+        (many.instructions - few.instructions) / ops,
+        misses / ops,
+        (many.outside - few.outside) / ops,
+    )
     return [row_for(case, arm, name, [value]) for name, value in zip(METRICS, values, strict=True)]
 
 
@@ -98,8 +108,29 @@ def _count(case: Case, words: Sequence[str], arm: Arm, executor: Executor) -> Co
         ops = OPS_LINE.search(outcome.output)
         if ops is None or not profile.exists():
             raise HakmemError("under callgrind: no result")
-        events = dict(_events(profile.read_text(encoding="utf-8", errors="replace")))
-    return Count(events["Ir"], events["D1mr"] + events["D1mw"], int(ops[1]))
+        text = profile.read_text(encoding="utf-8", errors="replace")
+    events = dict(_events(text))
+    outside = events["Ir"] - instructions_in(text, Path(case.command[0]).name)
+    return Count(events["Ir"], events["D1mr"] + events["D1mw"], int(ops[1]), outside)
+
+
+def instructions_in(profile: str, file: str) -> int:
+    """Those that a callgrind file says were executed in the code of one file, without calls."""
+    names: dict[str, str] = {}
+    inside = called = False
+    count = 0
+    for line in profile.splitlines():
+        if match := OBJECT_LINE.fullmatch(line):
+            # A name is written out where it comes first, and then only its number.
+            names.setdefault(match[1], match[2] or "")
+            inside = Path(names[match[1]]).name == file
+        elif line.startswith("cob="):
+            number, _, name = line.removeprefix("cob=(").partition(")")
+            names.setdefault(number, name.strip())
+        elif match := COST_LINE.match(line):
+            count += int(match[1]) if inside and not called else 0
+        called = line.startswith("calls=")
+    return count
 
 
 def _check(outcome: Outcome) -> None:

@@ -15,6 +15,7 @@ from hakmem.lab.canvas import WIDTHS, Drawing, Key, Width, add_heading
 from hakmem.lab.model import Results
 from hakmem.lab.palette import Colours, Ink, marks_for, page_inks, slug
 from hakmem.lab.story import FAULTS, MEMORY, TIME, Story
+from hakmem.lab.tables import GOAL_COLUMNS, goal_cells, goal_entries, goal_ink
 
 Painter = Callable[[Colours, Width], Drawing]
 DOTS = (
@@ -166,6 +167,8 @@ def page(results: Results) -> str:
     return templates.get_template("report.html").render(
         story=story,
         results=results,
+        goals=[(goal_cells(entry), goal_ink(entry)) for entry in goal_entries(results)],
+        goal_columns=GOAL_COLUMNS,
         method=results.sections.get("method") or {},
         headline=headline,
         sentences=sentences,

@@ -9,8 +9,9 @@ import numpy as np
 from scipy import stats
 
 from hakmem.errors import HakmemError
-from hakmem.lab import precise
+from hakmem.lab import precise, steady
 from hakmem.lab.execute import Executor, preload_problem
+from hakmem.lab.goals import Goal
 from hakmem.lab.host import describe_host
 from hakmem.lab.model import Arm, Case, Metric, Results, Sample, metric_named
 from hakmem.lab.schedule import Plan, Schedule, Settled
@@ -35,12 +36,15 @@ class Question:
     # The metrics that must be clear before a case gets no more rounds.
     metrics: tuple[str, ...] = ("time_s",)
     precise: bool = False
+    goals: Sequence[Goal] = ()
+    live: Arm | None = None  # counts bytes, for the goals
     timelines: bool = True
 
 
 def measure(question: Question, executor: Executor, command: str) -> Results:
     """Runs everything; arms that cannot be preloaded are named and left out."""
     arms = usable_arms(question.arms)
+    counted = _counted(question)
     results = Results(describe_host(), now(), command)
     settled = settled_rule(question.subject, question.metrics)
     with watching(question.subject) as observer:
@@ -52,10 +56,31 @@ def measure(question: Question, executor: Executor, command: str) -> Results:
     if question.timelines:
         say("watching memory over time")
         watch_all(question.cases, arms, executor, results)
-    if question.precise:
-        with counting() as advance:
-            results.rows += precise.measure(question.cases, arms, executor, advance)
+    if counted:
+        with counting("counting instructions") as advance:
+            results.rows += precise.measure(counted, arms, executor, advance)
+    if question.live:
+        _measure_for_goals(question, question.live, executor, results)
     return results
+
+
+def _counted(question: Question) -> Sequence[Case]:
+    """The cases under callgrind; that it is there is seen to before half an hour is spent."""
+    cases = question.cases
+    if not question.precise:
+        cases = steady.counted_cases(question.goals, cases)
+    if any(precise.can_be_precise(case) for case in cases):
+        precise.require_valgrind()
+    return cases
+
+
+def _measure_for_goals(question: Question, live: Arm, executor: Executor, results: Results) -> None:
+    cases = [case for case in question.cases if case.name in results.benchmarks]
+    subject = next((arm for arm in question.arms if arm.name == question.subject), None)
+    if subject is None or subject.name not in results.arms:
+        return
+    with counting("page faults and live bytes") as advance:
+        steady.measure(question.goals, cases, subject, executor, live, results, advance)
 
 
 def now() -> str:

@@ -41,7 +41,7 @@ MINIMUM_BY_UNIT = {"KiB": 0.005, "instructions": 0.005, "misses": 0.02}
 SUITE_SHARE = 0.5
 
 # Simulated, not measured: the same program gives the same count again.
-COUNTED = frozenset({"instructions_per_op", "d1_misses_per_op"})
+COUNTED = frozenset({"instructions_per_op", "d1_misses_per_op", "malloc_instructions_per_op"})
 
 # Below these, values are taken as equal to them: the kernel's clock ticks are no finer, and a
 # ratio to no fault at all means nothing.
@@ -270,9 +270,9 @@ def _compare_logs(metric: Metric, logs: tuple[float, ...]) -> Comparison:
         low, middle, high = min(logs), float(np.median(logs)), max(logs)
         proven = low > 0 or high < 0
     else:
-        low, high = _interval([np.array(logs)], CONFIDENCE)
+        low, high = interval_of([np.array(logs)], CONFIDENCE)
         middle = float(np.median(logs))
-        proven = (low > 0 or high < 0) and _beyond_chance(np.array(logs))
+        proven = (low > 0 or high < 0) and beyond_chance(np.array(logs))
     return _judged(metric, (low, middle, high), limit, proven, len(logs))
 
 
@@ -286,8 +286,8 @@ def _combine(metric: Metric, parts: list[Comparison], logs: list[tuple[float, ..
     low, high = (middle, middle)
     proven = True
     if metric.name not in COUNTED:
-        low, high = _interval(series, SUITE_CONFIDENCE)
-        proven = (low > 0 or high < 0) and _suite_beyond_chance(series)
+        low, high = interval_of(series, SUITE_CONFIDENCE)
+        proven = (low > 0 or high < 0) and suite_beyond_chance(series)
     return _judged(metric, (low, middle, high), limit, proven, len(parts))
 
 
@@ -315,7 +315,7 @@ def _judged(
     )
 
 
-def _interval(series: Sequence[Array], confidence: float) -> tuple[float, float]:
+def interval_of(series: Sequence[Array], confidence: float) -> tuple[float, float]:
     """Percentile bootstrap of the mean of the medians; nan where there is only one round.
 
     Rounds are drawn anew within each benchmark. Benchmarks are not: the suite is the question
@@ -341,7 +341,7 @@ def _mean_of_medians(*series: Array, axis: int = -1) -> Array:
     return np.asarray(np.mean(medians, axis=0))
 
 
-def _beyond_chance(logs: Array) -> bool:
+def beyond_chance(logs: Array) -> bool:
     """Whether an exact test against "no difference" rejects.
 
     Within a round all allocators run in random order, so without a difference each log-ratio is
@@ -371,7 +371,7 @@ def _beyond_chance(logs: Array) -> bool:
     return float(found.pvalue) <= ALPHA
 
 
-def _suite_beyond_chance(series: Sequence[Array]) -> bool:
+def suite_beyond_chance(series: Sequence[Array]) -> bool:
     """Welch's test over the benchmarks' means, where rounds are too few to trust the bootstrap.
 
     Signs cannot be flipped here: benchmarks that differ much in opposite directions are no noise.

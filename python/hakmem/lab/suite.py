@@ -77,6 +77,7 @@ def _case(benchmark: Benchmark, folder: Path, quick: bool) -> Case:
         command=(str(_executable(folder, program.name)), *arguments),
         timeout_s=TIMEOUT_S["quick" if quick else "full"],
         precise=benchmark.precise,
+        lengths=(benchmark.quick, benchmark.arguments) if benchmark.quick else (),
     )
 
 

@@ -1,12 +1,14 @@
 """The tables at the end of a measurement, for a terminal or as plain text."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from hakmem.lab.bounds import State
 from hakmem.lab.model import Results, metric_named
 from hakmem.lab.statistics import (
     Comparison,
@@ -24,6 +26,7 @@ TITLES = {
     "user_s": "User time",
     "sys_s": "System time",
     "instructions_per_op": "Instructions per operation",
+    "malloc_instructions_per_op": "Instructions per operation without the program's own",
     "d1_misses_per_op": "Simulated L1 data misses per operation",
 }
 # Each verdict has a sign as well as a colour: not everybody sees colours, and files have none.
@@ -223,6 +226,66 @@ def _line(
             continue
         found = compare(results, benchmark, metric, name, base)
         yield ratio_text(found).append(f" {interval_text(found, 2)}", style="dim")
+
+
+GOAL_COLUMNS = ("", "at most", "aim", "measured", "interval", "verdict", "decided by", "notes")
+GOAL_INKS = {State.HOLDS: "good", State.FAILS: "bad", State.UNKNOWN: "soft"}
+GOAL_STYLES = {"good": "green", "bad": "red", "soft": "dim"}
+
+
+def goal_entries(results: Results) -> list[dict[str, Any]]:
+    """Nothing unless the results were held against the goals."""
+    return list(results.sections.get("goals") or [])
+
+
+def goal_cells(entry: Mapping[str, Any]) -> list[str]:
+    """A goal as the results hold it, in the order of GOAL_COLUMNS."""
+    verdict, notes = entry["verdict"], list(entry["notes"])
+    if entry["aim_verdict"] == State.HOLDS:
+        verdict = f"{verdict}, so does the aim"
+    if entry["plain"] is not None:
+        notes.insert(0, f"plain {_bound(entry['plain'])}")
+    interval = [entry["low"], entry["high"]]
+    known = None not in interval and entry["low"] != entry["high"]
+    return [
+        entry["name"],
+        _bound(entry["bound"]),
+        _bound(entry["aim"]),
+        _bound(entry["measured"]) or "-",
+        " .. ".join(_bound(one) for one in interval) if known else "",
+        verdict,
+        entry["decided_by"],
+        "; ".join(notes),
+    ]
+
+
+def goal_ink(entry: Mapping[str, Any]) -> str:
+    return GOAL_INKS[State(entry["verdict"])]
+
+
+def goals(results: Results) -> Table | None:
+    """The goals, if the results were held against them."""
+    entries = goal_entries(results)
+    if not entries:
+        return None
+    held = sum(entry["verdict"] == State.HOLDS for entry in entries)
+    table = _table(f"Goals: {held} of {len(entries)} hold")
+    for heading in GOAL_COLUMNS:
+        numeric = heading in ("at most", "aim", "measured", "interval")
+        table.add_column(heading, justify="right" if numeric else "left")
+    for entry in entries:
+        cells = [Text(cell) for cell in goal_cells(entry)]
+        cells[GOAL_COLUMNS.index("verdict")].stylize(GOAL_STYLES[goal_ink(entry)])
+        table.add_row(*cells)
+    return table
+
+
+def _bound(value: float | None) -> str:
+    if value is None:
+        return ""
+    if value == 0 or value >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.2f}" if value >= 0.01 else f"{value:.1e}"
 
 
 def failures(results: Results) -> list[str]:

@@ -128,24 +128,25 @@ def watching(subject: str) -> Iterator[Observer]:
 
 
 @contextmanager
-def counting() -> Iterator["Counter"]:
-    """Progress of --precise, whose runs have no rounds."""
+def counting(what: str) -> Iterator["Counter"]:
+    """Progress of what is counted, whose runs have no rounds."""
     if not on_terminal():
-        yield Counter(None)
+        yield Counter(None, what)
         return
     with Live(console=Console(stderr=True), auto_refresh=False, transient=True) as live:
-        yield Counter(live)
+        yield Counter(live, what)
 
 
 class Counter:
-    def __init__(self, live: Live | None) -> None:
+    def __init__(self, live: Live | None, what: str) -> None:
         self.live = live
+        self.what = what
         self.begun = self.last = time.monotonic()
 
     def __call__(self, done: int, total: int, name: str) -> None:
         now = time.monotonic()
         left = (now - self.begun) / done * (total - done)
-        words = f"counting instructions, {done} of {total}: {name}, about {duration(left)} left"
+        words = f"{self.what}, {done} of {total}: {name}, about {duration(left)} left"
         if self.live is not None:
             self.live.update(Text(f"hakmem: {words}", no_wrap=True), refresh=True)
         elif now - self.last >= REPORT_EVERY_S:
@@ -165,6 +166,9 @@ def print_results(results: Results, subject: str, base: str) -> None:
     for table in _tables(results, subject, base):
         console.print(table)
     console.print(Text(tables.LEGEND, style="dim"), soft_wrap=True)
+    goals = tables.goals(results)
+    if goals is not None:
+        console.print(goals)
     for line in tables.failures(results):
         console.print(Text(f"failed: {line}", style="red"), soft_wrap=True)
 

@@ -9,6 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from synthetic_results import suite_results
+
+# The suite and the goals are the clone's.
+IN_CLONE = {"HAKMEM_CLONE": str(Path(__file__).resolve().parents[3])}
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -155,6 +159,42 @@ def test_bench_mistakes_are_named(hakmem: Run, tmp_path: Path) -> None:
     wrong = hakmem("bench", "--quick", "--against", other)
     assert wrong.returncode == 1
     assert "no baseline" in wrong.stderr
+
+
+def test_a_saved_run_is_shown_and_judged_again(hakmem: Run, tmp_path: Path) -> None:
+    saved, tables, page = (tmp_path / name for name in ("s.json", "t.md", "p.html"))
+    suite_results(rounds=3).save(saved)
+    files = ("--markdown", tables, "--html", page, "--json", tmp_path / "again.json")
+    done = hakmem("bench", "--from", saved, "--goals", *files, environment=IN_CLONE)
+    assert done.returncode == 0, done.stderr
+    goals = json.loads((tmp_path / "again.json").read_text())["goals"]
+    assert {goal["verdict"] for goal in goals} <= {"holds", "does not hold", "cannot tell"}
+    assert all(goal["name"] in tables.read_text() for goal in goals)
+    assert f"of {len(goals)} hold" in done.stdout
+    assert 'id="goals"' in page.read_text()
+    plain = hakmem("bench", "--from", saved, environment=IN_CLONE)
+    assert plain.returncode == 0, plain.stderr
+    assert "Goals" not in plain.stdout
+    assert not (tmp_path / "clone" / "build").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--goals", "--a", "."), "without --a and --b"),
+        (("--from", "FILE", "--quick"), "--from shows what was measured"),
+        (("--from", "FILE", "--layers", "json"), "--from shows what was measured"),
+        (("--from", "FILE"), "does not hold results"),
+    ],
+)
+def test_goals_and_from_are_refused(
+    hakmem: Run, tmp_path: Path, words: tuple[str, ...], said: str
+) -> None:
+    (tmp_path / "f.json").write_text("{}")
+    done = hakmem("bench", *(tmp_path / "f.json" if word == "FILE" else word for word in words))
+    assert done.returncode in (1, 2)
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_help_has_examples(hakmem: Run) -> None:

@@ -1,5 +1,6 @@
 """The tables of a measurement as Markdown, for a README or a pull request."""
 
+import shlex
 from collections.abc import Iterator, Sequence
 
 from rich.table import Table
@@ -9,7 +10,18 @@ from hakmem.lab.model import Results
 from hakmem.lab.tables import LEGEND, failures, goals, matrix, measured_metrics, summary
 from hakmem.lab.words import conclusion
 
-METRICS = ("time_s", "peak_rss_kib", "instructions_per_op", "d1_misses_per_op")
+METRICS = (
+    "time_s",
+    "peak_rss_kib",
+    "page_faults",
+    "malloc_p999_ns",
+    "free_p999_ns",
+    "malloc_instructions_per_op",
+    "instructions_per_op",
+    "d1_misses_per_op",
+)
+# Where the user wants the figures is no part of how they came about.
+OUTPUTS = ("--json", "--html", "--png", "--markdown")
 RULES = {"left": ":--", "right": "--:"}
 
 
@@ -17,34 +29,58 @@ def document(results: Results, subject: str, base: str) -> str:
     """The whole measurement: what was done, in words, in sum, and benchmark by benchmark."""
     tables = [table for table in (goals(results), summary(results, subject)) if table is not None]
     tables += [matrix(results, metric, subject) for metric in measured_metrics(results, METRICS)]
+    failed = [f"- {line}" for line in failures(results)]
     return "\n\n".join(
         [
+            f"# {_title(results)}",
             _origin(results),
             *conclusion(results, subject, base),
-            *(table_text(table) for table in tables),
+            *(["## Runs that failed", "\n".join(failed)] if failed else []),
+            "## Signs",
             LEGEND.replace("*", "\\*"),
-            *(f"Failed: {line}" for line in failures(results)),
+            *(table_text(table, "## {}") for table in tables),
             "",
         ]
-    )
+    ).replace("\n\n\n", "\n\n")
+
+
+def _title(results: Results) -> str:
+    names = results.benchmark_names()
+    return f"{len(names)} benchmarks, one by one" if len(names) > 1 else names[0]
 
 
 def _origin(results: Results) -> str:
     host = results.host
     kernel = str(host.get("release")).partition("-")[0]
+    arms = ", ".join(f"{name} {arm.get('version', '')}" for name, arm in results.arms.items())
+    rounds = sorted((results.sections.get("method") or {}).get("rounds", {}).values())
+    counted = " to ".join(str(number) for number in dict.fromkeys((*rounds[:1], *rounds[-1:])))
+    counted = f" Interleaved rounds: {counted}." if counted else ""
     return (
-        f"Measured {results.when[:10]} with `{results.command}` on {host.get('processors')} cores "
-        f"of {host.get('processor')}, Linux {kernel}, {host.get('system')}."
+        f"Measured {results.when[:10]} with `{_command(results)}` on {host.get('processors')} "
+        f"cores of {host.get('processor')}, Linux {kernel}, {host.get('system')}: {arms}.{counted} "
+        "How it is decided: docs/method.md."
     )
 
 
-def table_text(table: Table) -> str:
+def _command(results: Results) -> str:
+    words = iter(shlex.split(results.command))
+    kept = []
+    for word in words:
+        if word in OUTPUTS:
+            next(words, None)
+        elif word.partition("=")[0] not in OUTPUTS:
+            kept.append(word)
+    return shlex.join(kept)
+
+
+def table_text(table: Table, heading: str = "**{}**") -> str:
     """One table; an escaped star is one that Markdown shows."""
     columns = [[_plain(cell) for cell in column.cells] for column in table.columns]
     headings = [_plain(column.header) for column in table.columns]
     rules = [RULES.get(column.justify, ":--") for column in table.columns]
     lines = [headings, rules, *([*row] for row in zip(*columns, strict=True))]
-    return "\n".join([f"**{_plain(table.title)}**", "", *_rows(lines)])
+    return "\n".join([heading.format(_plain(table.title)), "", *_rows(lines)])
 
 
 def _rows(lines: Sequence[Sequence[str]]) -> Iterator[str]:

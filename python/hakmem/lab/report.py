@@ -193,7 +193,10 @@ def _words(story: Story) -> list[str]:
 
 def _typeset(text: str) -> str:
     """Ranges and percentages in the letters of print, and not to be torn apart."""
-    ranges = re.sub(r"(?<=\d)-(?=\d)", "\N{WORD JOINER}\N{EN DASH}\N{WORD JOINER}", text)
+    # Not within names such as larson-8-128-1t.
+    number = r"(\d[\d.]*)"
+    dash = "\N{WORD JOINER}\N{EN DASH}\N{WORD JOINER}"
+    ranges = re.sub(rf"(?<![\w.-]){number}-{number}(?![\w-])", rf"\1{dash}\2", text)
     return ranges.replace(" %", "\N{NO-BREAK SPACE}%").replace(
         "'", "\N{RIGHT SINGLE QUOTATION MARK}"
     )

@@ -26,6 +26,8 @@ TITLES = {
     "user_s": "User time",
     "sys_s": "System time",
     "instructions_per_op": "Instructions per operation",
+    "malloc_p999_ns": "99.9th percentile of a malloc, ns",
+    "free_p999_ns": "99.9th percentile of a free, ns",
     "malloc_instructions_per_op": "Instructions per operation without the program's own",
     "d1_misses_per_op": "Simulated L1 data misses per operation",
 }

@@ -28,7 +28,18 @@ def test_a_document_names_command_every_benchmark_and_every_failure() -> None:
     text = document(results, "hakmem", "glibc")
     assert f"`{results.command}`" in text and results.when[:10] in text
     assert all(f"| {name} |" in text for name in results.benchmark_names())
-    assert "Failed: larson_8_128_t4 on rpmalloc: killed by signal 11" in text
+    assert "- larson_8_128_t4 on rpmalloc: killed by signal 11" in text
     widths = {len(re.findall(r"(?<!\\)\|", line)) for line in text.splitlines() if line[:1] == "|"}
     # The summary and the matrices; within a table all lines are equally wide.
     assert len(widths) == 2
+
+
+def test_a_document_can_be_made_anywhere_and_says_so() -> None:
+    results = suite_results(rounds=3)
+    results.command = "hakmem bench --json /somewhere/r.json --budget 28m --html=/elsewhere.html"
+    text = document(results, "hakmem", "glibc")
+    assert "`hakmem bench --budget 28m`" in text
+    assert "where" not in text.partition("\n\n")[2].partition("\n\n")[0]
+    assert text.startswith("# 21 benchmarks")
+    assert "Interleaved rounds: 3." in text
+    assert "## Time: hakmem by each other" in text and "## Page faults" in text

@@ -71,9 +71,9 @@ class Case:
     that folder and what the run wrote to standard output, and says what is wrong with the result,
     or None. Without a line `time_s` in the output the wall time of the process counts.
     `precise` is two lists of arguments, fewer and more operations, to count instructions with;
-    empty where that makes no sense; `lengths` likewise, those of the quick and of the full suite,
-    wherever both are the same work. A `self_preloading` command is a driver that is started
-    without the arm's library and itself starts what is measured with it.
+    empty where that makes no sense; `lengths` likewise, to tell the start from the steady state. A
+    `self_preloading` command is a driver that is started without the arm's library and itself
+    starts what is measured with it.
     """
 
     name: str

@@ -35,6 +35,7 @@ class Benchmark:
     threads: int
     arguments: tuple[str, ...]
     quick: tuple[str, ...] | None
+    shorter: tuple[str, ...] | None
     precise: tuple[tuple[str, ...], ...]
 
 
@@ -77,8 +78,12 @@ def _case(benchmark: Benchmark, folder: Path, quick: bool) -> Case:
         command=(str(_executable(folder, program.name)), *arguments),
         timeout_s=TIMEOUT_S["quick" if quick else "full"],
         precise=benchmark.precise,
-        lengths=(benchmark.quick, benchmark.arguments) if benchmark.quick else (),
+        lengths=_lengths(benchmark.quick or benchmark.shorter, benchmark.arguments),
     )
+
+
+def _lengths(few: tuple[str, ...] | None, many: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+    return (few, many) if few else ()
 
 
 def _executable(folder: Path, name: str) -> Path:
@@ -97,20 +102,23 @@ def _program(path: Path, name: str, table: dict[str, Any]) -> Program:
 def _benchmark(path: Path, table: dict[str, Any], programs: dict[str, Program]) -> Benchmark:
     where = f"benchmark '{table.get('name', '?')}'"
     keys = {field.name for field in fields(Benchmark)}
-    _check_keys(path, where, table, keys, keys - {"quick", "precise"})
+    _check_keys(path, where, table, keys, keys - {"quick", "shorter", "precise"})
     program = programs.get(_text(path, where, table, "program"))
     if program is None:
         raise HakmemError(f"{path}: {where} names a program '{table['program']}' without a table")
     threads = table["threads"]
     if not isinstance(threads, int) or threads < 1:
         raise HakmemError(f"{path}: {where}: threads is not a whole number above 0: {threads!r}")
-    quick = _words(path, where, table, "quick") if "quick" in table else None
+    quick, shorter = (
+        _words(path, where, table, key) if key in table else None for key in ("quick", "shorter")
+    )
     return Benchmark(
         name=_text(path, where, table, "name"),
         program=program,
         threads=threads,
         arguments=_words(path, where, table, "arguments"),
         quick=quick,
+        shorter=shorter,
         precise=_precise(path, where, table),
     )
 

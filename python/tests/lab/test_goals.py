@@ -252,6 +252,14 @@ def test_every_goal_of_the_file_asks_about_something_there_is() -> None:
         assert one.bound > 0, one.name
         assert one.aim is None or one.aim <= one.bound, one.name
         assert all(metric_named(metric).better == "lower" for metric in one.metrics)
+        if "steady_faults_per_op" in one.metrics:
+            # Else it could never hold.
+            lengths = {
+                case.name
+                for case in suite.read(suite.suite_file(clone))
+                if case.quick or case.shorter
+            }
+            assert set(one.among(whole)) <= lengths
         if "d1_misses_per_op" in one.metrics or "malloc_instructions_per_op" in one.metrics:
             precise = {b.name for b in suite.read(suite.suite_file(clone)) if b.precise}
             assert set(one.among(whole)) <= precise & named, one.name

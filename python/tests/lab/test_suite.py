@@ -116,7 +116,7 @@ def test_shipped_suite_is_of_the_size_its_time_allows() -> None:
 @pytest.mark.parametrize("benchmark", shipped(), ids=lambda benchmark: benchmark.name)
 def test_shorter_runs_of_shipped_benchmark(benchmark: suite.Benchmark) -> None:
     """They differ from the full one in numbers alone, and none does more."""
-    for words in (benchmark.quick, *benchmark.precise):
+    for words in (benchmark.quick, benchmark.shorter, *benchmark.precise):
         if words is not None:
             for short, full in zip(words, benchmark.arguments, strict=True):
                 assert short == full or int(short) < int(full)

@@ -44,8 +44,11 @@ class Rule:
 # layers: their inlined code counts for whoever called it.
 RULES = (
     Rule("magazine", "heap/heap.h", "magazine_"),
+    Rule("magazine", "heap/magazine.h"),
     Rule("remote", "heap/remote.c"),
     Rule("refill", "heap/heap.c"),
+    Rule("refill", "heap/refill.c"),
+    Rule("refill", "heap/slots.c"),
     Rule("refill", "heap/runs.c"),
     Rule("refill", "heap/registry.c"),
     Rule("refill", "slab/slab.c"),

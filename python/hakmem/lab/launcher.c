@@ -112,6 +112,8 @@ static int wait_leader(pid_t leader, const sigset_t *set, double deadline, int *
         int got = sigtimedwait(set, NULL, &t);
         if (got == SIGTERM || got == SIGINT || got == SIGHUP) {
             kill(-leader, SIGKILL);
+            /* The one told to stop so early that the child is not in a session of its own yet. */
+            kill(leader, SIGKILL);
             exit(OWN_FAILURE);
         }
     }

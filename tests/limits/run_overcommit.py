@@ -7,10 +7,12 @@ cannot be set. What is preloaded into this script is preloaded into the programs
 """
 
 import argparse
+import fcntl
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +22,7 @@ SKIPPED = 77
 TIMEOUT_S = 60
 STRICT = "2"
 MEMORY = Path("/proc/sys/vm/overcommit_memory")
+LOCK = Path(tempfile.gettempdir()) / "hakmem-overcommit-test.lock"
 JSON_JOB = """
 import json
 text = json.dumps([{"name": str(i), "values": list(range(20))} for i in range(20000)])
@@ -46,6 +49,9 @@ def skip(reason: str) -> NoReturn:
 
 @contextmanager
 def strict_overcommit() -> Iterator[None]:
+    # Another run of this test, from another clone, must not take our setting for the machine's.
+    turn = LOCK.open("w")
+    fcntl.flock(turn, fcntl.LOCK_EX)
     before = MEMORY.read_text()
     # A stop from outside must not leave the machine changed: raise, so that `finally` runs.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
@@ -57,6 +63,7 @@ def strict_overcommit() -> Iterator[None]:
         yield
     finally:
         MEMORY.write_text(before)
+        turn.close()
 
 
 def run(*command: str) -> None:

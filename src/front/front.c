@@ -127,10 +127,12 @@ HAK_INLINE struct heap *own_heap(uint32_t depth)
 
 /* ---- allocation ---- */
 
+/* `zeroed`: where to say that the block reads as zeros; NULL if that does not matter. */
 static void *alloc_class(uint32_t class, bool *zeroed)
 {
     struct heap *h = own_heap(thread_enter());
-    *zeroed = false;
+    if (zeroed != NULL)
+        *zeroed = false;
     void *p = h != NULL ? heap_refill(h, class, zeroed) : heap_alloc_detached(class);
     thread_leave();
     return p;
@@ -189,17 +191,16 @@ static void *pages_or_fail(size_t size, size_t alignment, bool *zeroed)
 }
 
 /* From the magazine if it has one. */
-HAK_INLINE void *alloc_from_class(uint32_t class, bool *zeroed)
+HAK_INLINE void *alloc_from_class(uint32_t class)
 {
     void *p = magazine_pop(magazine_of(hak_thread.heap, class));
-    *zeroed = false;
-    return HAK_LIKELY(p != NULL) ? p : class_or_fail(class, zeroed);
+    return HAK_LIKELY(p != NULL) ? p : class_or_fail(class, NULL);
 }
 
 static HAK_NOINLINE void *alloc_missed(size_t size)
 {
     bool zeroed;
-    return size <= SLAB_MAX ? class_or_fail(class_for(size), &zeroed)
+    return size <= SLAB_MAX ? class_or_fail(class_for(size), NULL)
                             : pages_or_fail(size, 1, &zeroed);
 }
 
@@ -278,7 +279,7 @@ void *front_alloc_aligned(size_t alignment, size_t size)
     bool zeroed;
     uint32_t class = class_for_request(alignment, size);
     if (class < CLASS_COUNT)
-        return alloc_from_class(class, &zeroed);
+        return alloc_from_class(class);
     if (size == 0)
         size = 1;
     return pages_or_fail(size, alignment, &zeroed);

@@ -172,8 +172,8 @@ HAK_INLINE void count(struct heap *h, enum counter c, uint64_t n)
 
 /* ---- refill and flush: the calling thread's own heap, at depth 1 ---- */
 
-/* A block of the class, and more of them into its empty magazine. NULL: no memory. `*zeroed`: the
- * block reads as zeros (told for classes whose refill is a single block, which are the large ones). */
+/* A block of the class, and more of them into its empty magazine. NULL: no memory. `zeroed`, if not NULL,
+ * is set to true if the block reads as zeros: for a caller who would have to clear it. */
 void *heap_refill(struct heap *h, uint32_t class, bool *zeroed);
 
 /* Puts a block, its own or another heap's, into the magazine of its class. If that is full, the heap's

@@ -159,6 +159,13 @@ static bool next_is_zeroed(struct heap *h, uint32_t class)
     return s != NULL && slab_next_is_zeroed(s);
 }
 
+/* A block that may hold whole pages is worth a refill of its own if that spares clearing it: what the
+ * program does not touch of it then stays without a page. */
+static bool worth_a_refill(uint32_t class)
+{
+    return hak_classes[class].size > hak_region.page_size;
+}
+
 static uint32_t next_batch(struct magazine *m)
 {
     uint32_t most = (m->cap + 1) / 2 < BATCH_MAX ? (m->cap + 1) / 2 : BATCH_MAX;
@@ -175,8 +182,10 @@ static void *fill(struct heap *h, uint32_t class, bool *zeroed)
     if (m->cap == 0)
         return heap_take_one(h, class);
     uint32_t wanted = next_batch(m);
-    if (wanted == 1)
-        *zeroed = next_is_zeroed(h, class);
+    if (zeroed != NULL && (wanted == 1 || worth_a_refill(class)) && next_is_zeroed(h, class)) {
+        *zeroed = true;
+        wanted = 1;
+    }
     void **end = magazine_slots(m) + m->cap, **top = end - wanted;
     uint32_t taken = heap_take(h, class, top, wanted);
     if (taken < wanted)
@@ -188,7 +197,6 @@ static void *fill(struct heap *h, uint32_t class, bool *zeroed)
 void *heap_refill(struct heap *h, uint32_t class, bool *zeroed)
 {
     struct magazine *m = magazine_of(h, class);
-    *zeroed = false;
     lock_take(&h->lock);
     count(h, COUNTER_refill, 1);
     if (load_relaxed(&h->inbox) != NULL)

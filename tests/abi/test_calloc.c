@@ -1,6 +1,8 @@
 /* calloc gives zeroes, above all where the memory was used and dirtied before. */
 #include "abi_check.h"
 
+#include <sys/resource.h>
+
 enum { most_blocks = 256 };
 
 static bool is_zero(const void *block, size_t size)
@@ -90,9 +92,36 @@ static void test_products(void)
     }
 }
 
+static long faults(void)
+{
+    struct rusage usage;
+    CHECK(getrusage(RUSAGE_SELF, &usage) == 0);
+    return usage.ru_minflt;
+}
+
+/* Fresh memory is zero and must not be cleared: what the program does not touch has no pages. Blocks of more
+ * than a page that lie in slabs of several units, which nobody touches in advance. */
+static void test_untouched(void)
+{
+    static void *blocks[500];
+    const size_t size = 4 * (size_t)sysconf(_SC_PAGESIZE);
+    const long before = faults();
+    for (size_t i = 0; i < ARRAY_LENGTH(blocks); i++) {
+        blocks[i] = calloc(1, size);
+        CHECK(blocks[i] != NULL);
+    }
+    const long more = faults() - before;
+    CHECK_AT(more < (long)ARRAY_LENGTH(blocks), more);
+    for (size_t i = 0; i < ARRAY_LENGTH(blocks); i++) {
+        CHECK_AT(is_zero(blocks[i], size), i);
+        free(blocks[i]);
+    }
+}
+
 int main(void)
 {
     require_hakmem();
+    test_untouched();
     for (size_t size = 8; size <= 8 * MIB; size = next_size(size, 256)) {
         test_size(size);
     }

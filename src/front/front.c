@@ -5,12 +5,31 @@
 #include <string.h>
 
 #include "big/big.h"
+#include "hakmem/inline.h"
 #include "heap/registry.h"
 #include "heap/runs.h"
 #include "os/os.h"
 #include "purge/purge.h"
 
 _Thread_local struct thread hak_thread = {.heap = &hak_empty_heap};
+
+/* What include/hakmem/inline.h compiles into programs: the heap as a place of magazines. Where every call is
+ * checked, one whose magazines are empty for good. */
+#if HAK_CHECKED || HAK_SANITIZED
+HAK_EXPORT _Thread_local char *hak_magazines_v1 = (char *)&hak_empty_heap;
+#else
+extern _Thread_local char *hak_magazines_v1
+    __attribute__((alias("hak_thread"), visibility("default")));
+#endif
+
+#define SAME_PLACE(field)                                                                          \
+    _Static_assert(offsetof(struct magazine, field) == offsetof(struct hak_magazine_v1, field),    \
+                   "programs know where this is")
+SAME_PLACE(top);
+SAME_PLACE(end);
+SAME_PLACE(start);
+_Static_assert(offsetof(struct thread, heap) == 0, "hak_magazines_v1");
+_Static_assert(offsetof(struct heap, magazines) == 0, "offsets of magazines count from the heap");
 
 /* ---- a thread's life ---- */
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "control/options.h"
+#include "hakmem/inline.h"
 #include "heap/registry.h"
 #include "os/os.h"
 #include "purge/purge.h"
@@ -23,6 +24,10 @@ const uint16_t hak_small_offset[SMALL_MAX / 8 + 1] = {
     [0] = (uint16_t)offsetof(struct magazines, of),
 };
 #undef CLASS
+/* For include/hakmem/inline.h, under a name that stays. */
+extern const uint16_t hak_magazine_offset_v1[HAK_INLINE_MAX_V1 / 8 + 1]
+    __attribute__((alias("hak_small_offset"), visibility("default")));
+_Static_assert(SMALL_MAX == HAK_INLINE_MAX_V1, "sizes that programs serve themselves");
 #define MID_INDEX(n) ((n) > SMALL_MAX ? ((n)-1) / MID_STEP : 0)
 const uint16_t hak_mid_offset[SLAB_MAX / MID_STEP] = {
 #define CLASS(index, from, size, units, slot_count)                                                \

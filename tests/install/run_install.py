@@ -20,7 +20,9 @@ TIMEOUT_S = 300
 SONAME = "libhakmem.so.1"
 CONSUMER = Path(__file__).with_name("consumer")
 PACKAGES = ("hakmem.pc", "hakmem-config.cmake", "hakmem-config-version.cmake")
-HEADERS = ("hakmem.h", "hakmem.hpp")
+HEADERS = ("hakmem.h", "inline.h", "hakmem.hpp")
+# What inline.h compiles into programs, and must find in the library that they are started with.
+INLINE_SYMBOL = "hak_magazines_v1"
 
 
 def run(*command: str | Path, **environment: str) -> str:
@@ -80,6 +82,8 @@ def check_programs(build: Path, libraries: Path) -> None:
         if not links_shared(build / program):
             sys.exit(f"FAILED: {program} does not need {SONAME}")
         run(build / program, LD_LIBRARY_PATH=str(libraries))
+        if INLINE_SYMBOL not in run("nm", "-D", "--undefined-only", build / program):
+            sys.exit(f"FAILED: {program} does not use the inline paths")
     for program in ("c_static", "cpp_static", "pc_static"):
         if links_shared(build / program):
             sys.exit(f"FAILED: {program} needs {SONAME}")
@@ -97,7 +101,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--build", type=Path, required=True)
     build_dir: Path = parser.parse_args().build
-    for tool in ("cmake", "ninja", "pkg-config", "readelf"):
+    for tool in ("cmake", "ninja", "nm", "pkg-config", "readelf"):
         if shutil.which(tool) is None:
             print(f"skipped: there is no {tool}")
             sys.exit(SKIPPED)

@@ -34,6 +34,8 @@
 #endif
 
 #ifdef __cplusplus
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wold-style-cast" /* there is no other in C */
 extern "C" {
 #endif
 
@@ -88,6 +90,7 @@ static inline void hak_free_sized_inline(void *p, size_t size)
 
 #ifdef __cplusplus
 }
+#pragma GCC diagnostic pop
 #endif
 
 #endif

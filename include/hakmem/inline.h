@@ -37,6 +37,9 @@
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wold-style-cast" /* there is no other in C */
 extern "C" {
+#define HAK_INLINE_FUNCTION inline
+#else
+#define HAK_INLINE_FUNCTION static inline
 #endif
 
 #define HAK_INLINE_MAX_V1 1024
@@ -52,14 +55,14 @@ struct hak_magazine_v1 {
 extern __thread char *hak_magazines_v1 __attribute__((tls_model("initial-exec")));
 extern const uint16_t hak_magazine_offset_v1[HAK_INLINE_MAX_V1 / 8 + 1];
 
-static inline struct hak_magazine_v1 *hak_magazine_for_v1(size_t size)
+HAK_INLINE_FUNCTION struct hak_magazine_v1 *hak_magazine_for_v1(size_t size)
 {
     return (struct hak_magazine_v1 *)(void *)(hak_magazines_v1 +
                                               hak_magazine_offset_v1[(size + 7) / 8]);
 }
 
 /* As hak_malloc. */
-static inline void *hak_malloc_inline(size_t size)
+HAK_INLINE_FUNCTION void *hak_malloc_inline(size_t size)
 {
     if (HAK_INLINE_PATHS && size <= HAK_INLINE_MAX_V1) {
         struct hak_magazine_v1 *m = hak_magazine_for_v1(size);
@@ -74,7 +77,7 @@ static inline void *hak_malloc_inline(size_t size)
 
 /* As hak_free_sized, for the blocks named above. A block that is the newest free one already takes the
  * way on which it is found out. */
-static inline void hak_free_sized_inline(void *p, size_t size)
+HAK_INLINE_FUNCTION void hak_free_sized_inline(void *p, size_t size)
 {
     if (HAK_INLINE_PATHS && size <= HAK_INLINE_MAX_V1 && p != NULL) {
         struct hak_magazine_v1 *m = hak_magazine_for_v1(size);

@@ -238,24 +238,6 @@ void *front_alloc_slow(size_t size)
     return alloc_missed(size);
 }
 
-enum { CLEAR_SMALL_MAX = 64 };
-
-/* Clears a small block, with lengths the compiler knows, so that nothing is called. What lies behind the
- * request up to a multiple of 16 bytes belongs to the block. */
-HAK_INLINE void *clear_small(char *p, size_t size)
-{
-    if (size <= 8)
-        return memset(p, 0, 8);
-    char *last = p + ((size - 1) & ~(BLOCK_ALIGN - 1));
-    memset(p, 0, BLOCK_ALIGN);
-    memset(last, 0, BLOCK_ALIGN);
-    if (size > 2 * BLOCK_ALIGN) {
-        memset(p + BLOCK_ALIGN, 0, BLOCK_ALIGN);
-        memset(last - BLOCK_ALIGN, 0, BLOCK_ALIGN);
-    }
-    return p;
-}
-
 static HAK_NOINLINE void *zeroed_missed(size_t size)
 {
     bool zeroed;
@@ -264,17 +246,14 @@ static HAK_NOINLINE void *zeroed_missed(size_t size)
     return p == NULL || zeroed ? p : memset(p, 0, size);
 }
 
-void *front_alloc_zeroed(size_t size)
+void *front_alloc_zeroed_slow(size_t size)
 {
     struct heap *h = hak_thread.heap;
     void *p = NULL;
-    if (HAK_LIKELY(size <= SMALL_MAX)) {
+    if (size <= SMALL_MAX)
         p = magazine_pop(magazine_at(h, hak_small_offset[(size + 7) / 8]));
-        if (HAK_LIKELY(p != NULL) && size <= CLEAR_SMALL_MAX)
-            return clear_small(p, size);
-    } else if (size <= SLAB_MAX) {
+    else if (size <= SLAB_MAX)
         p = magazine_pop(magazine_at(h, hak_mid_offset[(size - 1) / MID_STEP]));
-    }
     return HAK_LIKELY(p != NULL) ? memset(p, 0, size) : zeroed_missed(size);
 }
 

@@ -291,6 +291,7 @@ size_t front_trim(void)
         lock_take(&h->lock);
         inbox_drain(h, false);
         heap_empty_magazines(h);
+        heap_release_kept(h);
         outbox_flush_all(h);
         lock_release(&h->lock);
     }

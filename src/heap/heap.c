@@ -9,7 +9,11 @@
 #include "purge/purge.h"
 #include "super/super.h"
 
-enum { PREFAULT_FROM = 64 }; /* slabs of a class from which on the next one will be filled, too */
+enum {
+    PREFAULT_FROM = 64, /* slabs of a class from which on the next one will be filled, too */
+    KEPT_MOST =
+        1 << 20, /* touched bytes of empty slabs that stay with their class, in the process */
+};
 
 /* Rows that do not belong into an array are folded onto its entry 0, which the first row then
  * overwrites on purpose or nobody reads. */
@@ -119,6 +123,51 @@ static void slab_owned_to_unused(struct heap *h, struct slab *s)
     units_give(unit, units, slab_touched_units(s));
 }
 
+/* ---- empty slabs that stay ----
+ *
+ * A class that has given up its last block is likely to be asked again: at a thread's end and the next
+ * one's start, or where few large blocks come and go. It keeps one slab, whose pages then serve
+ * blocks of the same size again; the pool would give the unit to whoever comes first, and each class touches
+ * more of it than the last. All together they are few bytes. */
+static size_t touched_bytes(const struct slab *s)
+{
+    return round_up((size_t)s->high * hak_classes[s->class].size, hak_region.page_size);
+}
+
+static bool slab_used_to_kept(struct heap *h, struct slab *s)
+{
+    struct class_slabs *c = &h->classes[s->class];
+    size_t bytes = touched_bytes(s);
+    if (c->kept != 0 || load_relaxed(&hak_kept_bytes) + bytes > KEPT_MOST)
+        return false;
+    add_relaxed(&hak_kept_bytes, bytes);
+    c->kept = (uint32_t)slab_unit(s) + 1;
+    slab_restart(s);
+    if (!s->listed)
+        slab_list(h, s);
+    return true;
+}
+
+void slab_kept_to_used(struct heap *h, struct slab *s)
+{
+    struct class_slabs *c = &h->classes[s->class];
+    if (c->kept != slab_unit(s) + 1)
+        return;
+    c->kept = 0;
+    sub_relaxed(&hak_kept_bytes, touched_bytes(s));
+}
+
+void heap_release_kept(struct heap *h)
+{
+    for (uint32_t class = 0; class < CLASS_COUNT; class ++) {
+        struct slab *s = slab_from_link(h->classes[class].kept);
+        if (s == NULL)
+            continue;
+        slab_kept_to_used(h, s);
+        slab_owned_to_unused(h, s);
+    }
+}
+
 struct slab *heap_find_slab(struct heap *h, uint32_t class)
 {
     struct slab *s = slab_from_link(h->classes[class].list);
@@ -153,10 +202,12 @@ HAK_INLINE void put_block(struct heap *h, const struct class_info *c, struct sla
     if (HAK_UNLIKELY((size_t)index * c->size != offset))
         die_bad_block(s, p);
     slab_put(s, p, index);
-    if (s->used == 0)
-        slab_owned_to_unused(h, s);
-    else if (!s->listed)
+    if (s->used == 0) {
+        if (!slab_used_to_kept(h, s))
+            slab_owned_to_unused(h, s);
+    } else if (!s->listed) {
         slab_list(h, s);
+    }
 }
 
 static void account_put(struct heap *h, uint32_t class, size_t n)
@@ -208,6 +259,8 @@ uint32_t heap_take(struct heap *h, uint32_t class, void **out, uint32_t wanted)
         /* One new slab is enough: what comes beyond the first block is in advance. */
         if (s == NULL && (taken > 0 || (s = heap_find_slab(h, class)) == NULL))
             break;
+        if (HAK_UNLIKELY(s->used == 0))
+            slab_kept_to_used(h, s);
         taken += slab_take(s, out + taken, wanted - taken);
         if (slab_is_full(s))
             slab_unlist(h, s);

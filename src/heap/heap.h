@@ -57,7 +57,8 @@ struct class_slabs {
     uint32_t slabs;    /* all slabs, full ones included */
     size_t used;       /* blocks handed out of all of them */
     uintptr_t spilled; /* sum of what the last spill left in the magazine; 0: refilled since then */
-    bool active;       /* refilled or flushed since the budget's hand last came by */
+    uint32_t kept; /* the one slab of which no block is used, unit index + 1, that stays; 0: none */
+    bool active;   /* refilled or flushed since the budget's hand last came by */
 };
 
 /* Runs allocated less runs freed by the heap's thread: may wrap, the sum over all heaps does not. */
@@ -234,6 +235,10 @@ void outbox_flush_all(struct heap *h);
 void *heap_take_one(struct heap *h, uint32_t class);
 /* With the lock held: everything in the magazines returns to the slabs. They keep their slots. */
 void heap_empty_magazines(struct heap *h);
+/* With the lock held: slabs that stayed although they are empty go back. */
+void heap_release_kept(struct heap *h);
+/* With the lock held: the slab is not empty any more, or another heap's from now on. */
+void slab_kept_to_used(struct heap *h, struct slab *s);
 /* With the lock held: `length` slots, a power of two of at most SLOTS_MOST; NULL: no memory. */
 void **slots_take(struct heap *h, uint32_t length);
 void slots_give(struct heap *h, void **slots, uint32_t length);

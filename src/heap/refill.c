@@ -248,6 +248,7 @@ static void flush_own(struct heap *h, uint32_t class, void *p)
     if (has_shrunk(h)) {
         count(h, COUNTER_flush_all, 1);
         heap_empty_magazines(h);
+        heap_release_kept(h);
         h->peak_bytes = h->used_bytes;
     } else if (is_sparse(h, class)) {
         count(h, COUNTER_flush_sparse, 1);

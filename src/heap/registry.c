@@ -167,6 +167,7 @@ static struct slab *slab_orphaned_to_owned(struct heap *from, struct heap *to, u
     if (link == 0)
         return NULL;
     struct slab *s = slab_at(link - 1);
+    slab_kept_to_used(from, s);
     slab_unlist(from, s);
     from->classes[class].slabs--;
     from->classes[class].used -= s->used;

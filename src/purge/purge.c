@@ -65,6 +65,8 @@ static void fade_regret(uint64_t now)
 /* Big blocks first: one call gives most back. */
 static size_t purge_down_to(size_t keep)
 {
+    size_t kept = load_relaxed(&hak_kept_bytes); /* not to be had here */
+    keep = keep > kept ? keep - kept : 0;
     size_t bytes =
         big_purge(keep > units_dirty() * UNIT_SIZE ? keep - units_dirty() * UNIT_SIZE : 0);
     size_t big = big_cached_bytes();

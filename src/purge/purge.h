@@ -20,7 +20,7 @@ void purge_note_fresh(size_t bytes);
 /* Free memory that keeps its pages. */
 HAK_INLINE size_t purge_dirty_bytes(void)
 {
-    return units_dirty() * UNIT_SIZE + big_cached_bytes();
+    return units_dirty() * UNIT_SIZE + big_cached_bytes() + load_relaxed(&hak_kept_bytes);
 }
 
 void purge_look(size_t dirty);

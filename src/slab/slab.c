@@ -54,6 +54,13 @@ void slab_clear(struct slab *s)
         memset(slab_map(s), 0, MAP_WORDS * sizeof(uint64_t));
 }
 
+void slab_restart(struct slab *s)
+{
+    slab_clear(s);
+    s->free = NULL; /* or no bit set, and none before word 0 */
+    s->carved = 0;
+}
+
 static uint32_t take_listed(struct slab *s, void **out, uint32_t n)
 {
     uint32_t taken = 0;

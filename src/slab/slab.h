@@ -130,6 +130,9 @@ HAK_INLINE char *slab_base(const struct slab *s)
 void slab_init(size_t unit, uint32_t class, struct heap *owner, bool zeroed);
 void slab_clear(struct slab *s);
 
+/* Makes an empty slab as it was at first, but that its pages are there. */
+void slab_restart(struct slab *s);
+
 /* Index of the block that starts at an offset. Exact for multiples of the size; for others it may be one
  * too high, which multiplying back shows. */
 HAK_INLINE uint32_t class_block_index(const struct class_info *c, size_t offset)

@@ -18,6 +18,7 @@ static _Atomic uint64_t available[KINDS][MAP_WORDS];
 static _Atomic uint64_t purgeable[MAP_WORDS];
 
 struct super_counts hak_supers;
+_Atomic size_t hak_kept_bytes;
 
 static struct super *super_at(size_t granule)
 {

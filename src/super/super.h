@@ -32,6 +32,10 @@ struct super_counts {
     _Atomic size_t mapped; /* SuperSlabs */
 };
 
+/* Touched bytes of slabs that hold no block and stay with their class (heap.c): free memory that keeps its
+ * pages, as free dirty units do, and what those are allowed is what these leave. */
+extern _Atomic size_t hak_kept_bytes __attribute__((visibility("hidden")));
+
 extern struct super_counts hak_supers __attribute__((visibility("hidden")));
 
 HAK_INLINE size_t units_in_use(void)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "control/options.h"
+#include "purge/purge.h"
 
 /* ---- tables ---- */
 
@@ -177,6 +178,7 @@ static void give_all_back(uint32_t class)
 {
     lock_take(&heap->lock);
     heap_empty_magazines(heap);
+    heap_release_kept(heap);
     lock_release(&heap->lock);
     check_books(class);
 }
@@ -396,6 +398,60 @@ static void empty_slabs_lose_their_units(void **state)
         assert_at(unit_word(unit_of(blocks[i])) != (uintptr_t)magazine_of(heap, class), i);
 }
 
+static void empty_magazines(void)
+{
+    lock_take(&heap->lock);
+    heap_empty_magazines(heap);
+    lock_release(&heap->lock);
+}
+
+/* The last slab of a class stays for a while, as it was when it was new but for its pages. */
+static void a_class_keeps_one_empty_slab(void **state)
+{
+    (void)state;
+    uint32_t class = class_for(200);
+    give_all_back(class);
+    size_t kept = load_relaxed(&hak_kept_bytes);
+    uint64_t released = counted(heap, COUNTER_slab_release);
+    void *first = alloc(class), *p = first;
+    for (int turn = 0; turn < 20; turn++) {
+        assert_int_equal(load_relaxed(&hak_kept_bytes), kept);
+        release(p);
+        empty_magazines();
+        assert_int_equal(heap->classes[class].slabs, 1);
+        assert_int_equal(heap->classes[class].used, 0);
+        assert_true(load_relaxed(&hak_kept_bytes) > kept);
+        check_books(class);
+        p = alloc(class);
+        assert_ptr_equal(p, first);
+    }
+    assert_int_equal(counted(heap, COUNTER_slab_release), released);
+    release(p);
+    give_all_back(class);
+    assert_int_equal(heap->classes[class].slabs, 0);
+    assert_int_equal(load_relaxed(&hak_kept_bytes), kept);
+}
+
+/* So that a process which has freed everything does not keep a slab for each class it ever used. */
+static void few_bytes_of_empty_slabs_are_kept(void **state)
+{
+    (void)state;
+    enum { EACH = 64 };
+    uint64_t released = counted(heap, COUNTER_slab_release);
+    for (uint32_t class = class_for(512); class <= class_for(8192); class ++) {
+        void *blocks[EACH];
+        for (size_t i = 0; i < EACH; i++)
+            blocks[i] = alloc(class);
+        for (size_t i = 0; i < EACH; i++)
+            release(blocks[i]);
+    }
+    empty_magazines();
+    assert_true(counted(heap, COUNTER_slab_release) > released);
+    assert_true(load_relaxed(&hak_kept_bytes) <= 1 << 20);
+    assert_true(purge_dirty_bytes() >= load_relaxed(&hak_kept_bytes));
+    give_all_back(class_for(512));
+}
+
 /* One live block per slab would keep all of them; the magazine must not do the same. */
 static void a_sparse_class_keeps_no_magazine(void **state)
 {
@@ -495,6 +551,8 @@ int main(void)
         cmocka_unit_test(growing_alone_makes_no_long_magazine),
         cmocka_unit_test(idle_magazines_make_room_in_the_budget),
         cmocka_unit_test(empty_slabs_lose_their_units),
+        cmocka_unit_test(a_class_keeps_one_empty_slab),
+        cmocka_unit_test(few_bytes_of_empty_slabs_are_kept),
         cmocka_unit_test(a_sparse_class_keeps_no_magazine),
         cmocka_unit_test(a_heap_that_shrank_keeps_no_magazines),
         cmocka_unit_test(detached_blocks_belong_to_an_orphan),

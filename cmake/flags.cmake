@@ -36,11 +36,13 @@ function(hak_library_flags target)
     target_compile_options(${target} PRIVATE ${HAK_WARNINGS_C} ${HAK_SANITIZER}
         -fvisibility=hidden -fno-builtin-malloc -fno-builtin-calloc -fno-builtin-realloc
         -fno-builtin-free -fno-semantic-interposition -fexceptions -fno-plt -fcf-protection=none
-        -fno-stack-protector -ftls-model=initial-exec)
+        -fno-stack-protector -ftls-model=initial-exec -ffunction-sections -fdata-sections)
 endfunction()
 
 function(hak_shared_library_flags target)
     # nodelete: threads hold the library's code in their exit hooks; dlclose must not unmap it.
     target_link_options(${target} PRIVATE ${HAK_SANITIZER} LINKER:-z,nodelete,-z,now,-z,relro
-        LINKER:--as-needed LINKER:-O1)
+        LINKER:--as-needed LINKER:-O1 LINKER:--gc-sections LINKER:--hash-style=gnu
+        LINKER:-T,${PROJECT_SOURCE_DIR}/cmake/layout.ld)
+    set_target_properties(${target} PROPERTIES LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/layout.ld)
 endfunction()

@@ -35,10 +35,8 @@ static int open_output(void)
     return fd;
 }
 
-__attribute__((destructor)) static void print_at_exit(void)
+static HAK_COLD void print_numbers(void)
 {
-    if (!hak_options.stats)
-        return;
     int fd = open_output();
     if (fd < 0)
         return;
@@ -47,6 +45,12 @@ __attribute__((destructor)) static void print_at_exit(void)
     numbers_print(&n, fd);
     if (fd != STDERR_FILENO)
         close(fd);
+}
+
+__attribute__((destructor)) static void print_at_exit(void)
+{
+    if (hak_options.stats)
+        print_numbers();
 }
 
 __attribute__((constructor)) void hak_start(void)

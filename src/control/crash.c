@@ -39,7 +39,7 @@ static size_t describe(char *out, size_t room, uintptr_t at)
                      offset % size, offset / size, size, (uintptr_t)slab_base(s));
 }
 
-static void on_crash(int number, siginfo_t *info, void *context)
+static HAK_COLD void on_crash(int number, siginfo_t *info, void *context)
 {
     (void)context;
     int saved = errno;
@@ -56,16 +56,18 @@ static void on_crash(int number, siginfo_t *info, void *context)
     errno = saved;
 }
 
+static void install(int number)
+{
+    struct sigaction old, new;
+    memset(&new, 0, sizeof new);
+    new.sa_sigaction = on_crash;
+    new.sa_flags = (int)(SA_SIGINFO | SA_RESETHAND | SA_ONSTACK);
+    if (sigaction(number, &new, &old) == 0 && old.sa_handler != SIG_DFL)
+        sigaction(number, &old, NULL); /* seldom: a library that started earlier has one */
+}
+
 void crash_install(void)
 {
-    static const int signals[] = {SIGSEGV, SIGBUS};
-    for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) {
-        struct sigaction old, new;
-        if (sigaction(signals[i], NULL, &old) != 0 || old.sa_handler != SIG_DFL)
-            continue;
-        memset(&new, 0, sizeof new);
-        new.sa_sigaction = on_crash;
-        new.sa_flags = (int)(SA_SIGINFO | SA_RESETHAND | SA_ONSTACK);
-        sigaction(signals[i], &new, NULL);
-    }
+    install(SIGSEGV);
+    install(SIGBUS);
 }

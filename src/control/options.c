@@ -135,13 +135,14 @@ static const char *nearest(const char *name, size_t length)
     return best;
 }
 
-const char *option_set(const char *name, size_t name_length, const char *value, size_t length)
+HAK_COLD const char *option_set(const char *name, size_t name_length, const char *value,
+                                size_t length)
 {
     const struct row *r = find(name, name_length);
     return r == NULL ? "is not a setting" : set_row(r, value, length);
 }
 
-bool option_get(const char *name, size_t *value)
+HAK_COLD bool option_get(const char *name, size_t *value)
 {
     const struct row *r = find(name, strlen(name));
     if (r == NULL || r->type == TEXT)
@@ -159,8 +160,8 @@ static void copy(char *out, size_t room, const char *text, size_t length)
     out[length] = '\0';
 }
 
-static void set_or_warn(const char *source, const char *name, size_t name_length, const char *value,
-                        size_t length)
+static HAK_COLD void set_or_warn(const char *source, const char *name, size_t name_length,
+                                 const char *value, size_t length)
 {
     char shown_name[NAME_MAX_LENGTH + 1], shown_value[64];
     copy(shown_name, sizeof shown_name, name, name_length);
@@ -176,7 +177,7 @@ static void set_or_warn(const char *source, const char *name, size_t name_length
         os_warn("%s: value '%s' of '%s' is ignored: it %s", source, shown_value, r->name, wrong);
 }
 
-static void read_conf(const char *conf)
+static HAK_COLD void read_conf(const char *conf)
 {
     while (*conf != '\0') {
         size_t length = strcspn(conf, ",");
@@ -190,12 +191,10 @@ static void read_conf(const char *conf)
     }
 }
 
-void options_read_environment(void)
+static HAK_COLD void read_environment(void)
 {
     static const char prefix[] = "HAKMEM_",
                       conf[] = "HAKMEM_CONF=", whale[] = "HKM_WHALE_CAPACITY=";
-    if (getauxval(AT_SECURE) != 0 || environ == NULL)
-        return;
     for (char **e = environ; *e != NULL; e++) {
         if (strncmp(*e, conf, sizeof conf - 1) == 0)
             read_conf(*e + sizeof conf - 1);
@@ -214,8 +213,21 @@ void options_read_environment(void)
     }
 }
 
-void options_list(void (*row)(void *context, const char *name, const char *value, const char *text),
-                  void *context)
+/* Most processes have no setting: those need none of the above, nor its pages. */
+void options_read_environment(void)
+{
+    if (getauxval(AT_SECURE) != 0 || environ == NULL)
+        return;
+    bool may_be_one = false;
+    for (char **e = environ; *e != NULL; e++)
+        may_be_one |= (*e)[0] == 'H' && ((*e)[1] == 'A' || (*e)[1] == 'K');
+    if (may_be_one)
+        read_environment();
+}
+
+HAK_COLD void options_list(void (*row)(void *context, const char *name, const char *value,
+                                       const char *text),
+                           void *context)
 {
     for (int i = 0; i < ROWS; i++) {
         const char *field = (const char *)&hak_options + rows[i].offset;

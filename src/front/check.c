@@ -19,7 +19,7 @@ static _Atomic uint64_t *get_map(void)
     if (m != NULL)
         return m;
     size_t bytes = hak_region.units * (UNIT_SIZE >> STEP_SHIFT) / 8;
-    _Atomic uint64_t *fresh = os_reserve(bytes, true), *expected = NULL;
+    _Atomic uint64_t *fresh = os_reserve(bytes), *expected = NULL;
     if (fresh == NULL)
         return NULL;
     if (!os_commit(fresh, bytes)) {

@@ -79,7 +79,7 @@ static void unlock_streams(bool locked)
         _IO_list_unlock();
 }
 
-static void before_fork(void)
+static HAK_COLD void before_fork(void)
 {
     sigset_t signals;
     os_block_signals(&signals);
@@ -95,7 +95,7 @@ static void before_fork(void)
     }
 }
 
-static void after_fork_in_parent(void)
+static HAK_COLD void after_fork_in_parent(void)
 {
     bool locked = around_fork.streams_locked;
     sigset_t signals = around_fork.signals;
@@ -104,7 +104,7 @@ static void after_fork_in_parent(void)
     os_restore_signals(&signals);
 }
 
-static void after_fork_in_child(void)
+static HAK_COLD void after_fork_in_child(void)
 {
     registry_after_fork(true);
     os_restore_signals(&around_fork.signals);

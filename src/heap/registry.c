@@ -326,7 +326,7 @@ static void mark_interrupted(bool is_stalled)
         mark_if_mine(fork_lock_at(i), is_stalled);
 }
 
-void registry_await_fork(void)
+HAK_COLD void registry_await_fork(void)
 {
     if (hak_thread.depth > 0) {
         mark_interrupted(true);
@@ -336,7 +336,7 @@ void registry_await_fork(void)
         sched_yield();
 }
 
-bool registry_before_fork(void)
+HAK_COLD bool registry_before_fork(void)
 {
     thread_enter();
     /* Without bound: a holder makes way or goes on, it never waits for a handler. */
@@ -383,7 +383,7 @@ static void fork_settle_in_child(struct heap *h, void *context)
     push_orphan(h);
 }
 
-void registry_after_fork(bool in_child)
+HAK_COLD void registry_after_fork(bool in_child)
 {
     thread_enter();
     hak_thread.holds_all = false;

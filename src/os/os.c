@@ -79,21 +79,30 @@ enum os_result os_map_at(void *at, size_t size)
     return result;
 }
 
-void *os_reserve(size_t size, bool readable)
+void *os_reserve(size_t size)
 {
     int saved = errno;
-    void *got = mmap(NULL, size, readable ? PROT_READ : PROT_NONE,
-                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *got = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     errno = saved;
     return got == MAP_FAILED ? NULL : got;
 }
 
-bool os_commit(void *at, size_t size)
+static bool protect(void *at, size_t size, int access)
 {
     int saved = errno;
-    bool done = mprotect(at, size, PROT_READ | PROT_WRITE) == 0;
+    bool done = mprotect(at, size, access) == 0;
     errno = saved;
     return done;
+}
+
+bool os_allow_reading(void *at, size_t size)
+{
+    return protect(at, size, PROT_READ);
+}
+
+bool os_commit(void *at, size_t size)
+{
+    return protect(at, size, PROT_READ | PROT_WRITE);
 }
 
 bool os_map_over(void *at, size_t size)
@@ -155,7 +164,7 @@ void os_restore_signals(const sigset_t *before)
     pthread_sigmask(SIG_SETMASK, before, NULL);
 }
 
-void os_write(int fd, const char *text, size_t length)
+HAK_COLD void os_write(int fd, const char *text, size_t length)
 {
     int saved = errno;
     while (length > 0) {
@@ -224,7 +233,7 @@ static size_t format_into(char *out, size_t room, const char *format, va_list ar
     return t.length;
 }
 
-size_t os_format(char *out, size_t room, const char *format, ...)
+HAK_COLD size_t os_format(char *out, size_t room, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
@@ -242,7 +251,7 @@ static void write_line(const char *format, va_list args)
     os_write(STDERR_FILENO, line, length);
 }
 
-void os_warn(const char *format, ...)
+HAK_COLD void os_warn(const char *format, ...)
 {
     va_list args;
     va_start(args, format);
@@ -250,7 +259,7 @@ void os_warn(const char *format, ...)
     va_end(args);
 }
 
-void os_fatal(const char *format, ...)
+HAK_COLD void os_fatal(const char *format, ...)
 {
     va_list args;
     va_start(args, format);

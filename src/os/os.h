@@ -26,9 +26,11 @@ uint64_t os_now_ms(void);
 enum os_result { OS_OK, OS_TAKEN, OS_NO_MEMORY };
 enum os_result os_map_at(void *at, size_t size);
 
-/* Address space without memory behind it, anywhere; NULL if there is none. With `readable` it reads
- * as zeros (and costs nothing against a strict overcommit limit). */
-void *os_reserve(size_t size, bool readable);
+/* Address space without memory behind it, anywhere; NULL if there is none. */
+void *os_reserve(size_t size);
+
+/* Makes reserved address space read as zeros, which costs nothing against a strict overcommit limit. */
+bool os_allow_reading(void *at, size_t size);
 
 /* Makes reserved address space read-write. */
 bool os_commit(void *at, size_t size);

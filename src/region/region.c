@@ -31,48 +31,73 @@ struct region hak_region;
 static struct {
     struct lock lock;
     _Atomic bool ready;
-    bool reserved;      /* the window itself is reserved, not only chosen */
-    uint8_t *states;    /* enum granule_state per granule */
-    size_t first_free;  /* no free granule below */
-    _Atomic size_t top; /* one past the highest granule ever taken */
-    size_t committed;   /* granules whose side arrays are usable */
+    bool reserved;            /* the window itself is reserved, not only chosen */
+    size_t first_free;        /* no free granule below */
+    _Atomic size_t top;       /* one past the highest granule ever taken */
+    size_t committed;         /* granules whose side arrays are usable */
+    char *words_at, *maps_at; /* where the pairs of side arrays meet */
 } region;
 
 /* ---- choosing the window ---- */
 
-static size_t side_bytes_per_granule(void)
+/* The side arrays, in two pairs whose arrays begin at the same place and lie away from it:
+ *   <- slabs | words ->      slabs have the place's first bytes, so that both begin in one page
+ *   <- supers | maps ->      maps begin at a page: they are purged by the granule */
+enum {
+    WORDS_EACH = GRANULE_UNITS * sizeof(uintptr_t),
+    SLABS_EACH = GRANULE_UNITS * sizeof(struct slab),
+    MAPS_EACH = GRANULE_UNITS * MAP_WORDS * sizeof(uint64_t),
+    SUPERS_EACH = sizeof(struct super),
+    SLABS_BEHIND = SLABS_EACH, /* granule 0's */
+};
+
+_Static_assert(SLABS_BEHIND < 4096, "the first words share a page with the first slabs");
+
+/* What the first n entries of an array need on its side of the place, in whole units. */
+static size_t words_need(size_t n)
 {
-    return GRANULE_UNITS *
-               (sizeof(uintptr_t) + sizeof(struct slab) + MAP_WORDS * sizeof(uint64_t)) +
-           sizeof(struct super) + 1;
+    return n == 0 ? 0 : round_up(SLABS_BEHIND + n * WORDS_EACH, UNIT_SIZE);
 }
 
+static size_t slabs_need(size_t n)
+{
+    return n == 0 ? 0 : round_up(n * SLABS_EACH - SLABS_BEHIND, UNIT_SIZE);
+}
+
+static size_t maps_need(size_t n)
+{
+    return round_up(n * MAPS_EACH, UNIT_SIZE);
+}
+
+static size_t supers_need(size_t n)
+{
+    return round_up(n * SUPERS_EACH, UNIT_SIZE);
+}
+
+/* Words are read before they are committed: whoever frees a pointer into an unused part looks. */
 static bool reserve_side_arrays(size_t granules)
 {
-    size_t units = granules * GRANULE_UNITS;
-    size_t words_size = round_up(units * sizeof(uintptr_t), UNIT_SIZE);
-    size_t rest_size = granules * side_bytes_per_granule() + 5 * UNIT_SIZE;
-    char *words = os_reserve(words_size, true), *rest = os_reserve(rest_size, false);
-    if (words == NULL || rest == NULL) {
-        if (words != NULL)
-            os_unmap(words, words_size);
-        if (rest != NULL)
-            os_unmap(rest, rest_size);
+    size_t slabs = slabs_need(granules), words = words_need(granules);
+    size_t supers = supers_need(granules), maps = maps_need(granules);
+    char *got = os_reserve(slabs + words + supers + maps + UNIT_SIZE);
+    if (got == NULL)
+        return false;
+    region.words_at = (char *)round_up((uintptr_t)got, UNIT_SIZE) + slabs;
+    region.maps_at = region.words_at + words + supers;
+    if (!os_allow_reading(region.words_at, words)) {
+        os_unmap(got, slabs + words + supers + maps + UNIT_SIZE);
         return false;
     }
-    hak_region.words = (_Atomic uintptr_t *)words;
-    hak_region.slabs = (struct slab *)round_up((uintptr_t)rest, UNIT_SIZE);
-    char *after_slabs = (char *)(hak_region.slabs + units);
-    hak_region.maps = (uint64_t *)round_up((uintptr_t)after_slabs, UNIT_SIZE);
-    char *after_maps = (char *)(hak_region.maps + units * MAP_WORDS);
-    hak_region.supers = (struct super *)round_up((uintptr_t)after_maps, UNIT_SIZE);
-    char *after_supers = (char *)(hak_region.supers + granules);
-    region.states = (uint8_t *)round_up((uintptr_t)after_supers, UNIT_SIZE);
+    hak_region.words = (_Atomic uintptr_t *)(void *)(region.words_at + SLABS_BEHIND);
+    hak_region.slabs = (struct slab *)(void *)hak_region.words - 1;
+    hak_region.maps = (uint64_t *)(void *)region.maps_at;
+    hak_region.supers = (struct super *)(void *)region.maps_at - 1;
     return true;
 }
 
 /* A place far from where the kernel maps by itself (below the stack, above the program): an eighth
- * to three eighths up the address space, at random. Nothing is mapped; a clash shows later. */
+ * to three eighths up the address space, at random. Its first granule is mapped, which shows that one can
+ * map there; a clash further up shows later. */
 static bool choose_free_window(size_t size)
 {
     uintptr_t stack = (uintptr_t)__builtin_frame_address(0);
@@ -85,15 +110,26 @@ static bool choose_free_window(size_t size)
     at = round_up(at, GRANULE_SIZE);
     if (os_map_at((void *)at, GRANULE_SIZE) != OS_OK)
         return false;
-    os_unmap((void *)at, GRANULE_SIZE);
     hak_region.base = at;
+    return true;
+}
+
+static bool choose_free_window_with_arrays(size_t size)
+{
+    if (!choose_free_window(size))
+        return false;
+    if (!reserve_side_arrays(size >> GRANULE_SHIFT)) {
+        os_unmap((void *)hak_region.base, GRANULE_SIZE);
+        return false;
+    }
+    super_at(0)->state = GRANULE_CLEAN;
     return true;
 }
 
 /* Where the address space is small or managed (valgrind, sanitizers): a reserved window. */
 static bool reserve_window(size_t size)
 {
-    char *got = os_reserve(size + GRANULE_SIZE, false);
+    char *got = os_reserve(size + GRANULE_SIZE);
     if (got == NULL)
         return false;
     hak_region.base = round_up((uintptr_t)got, GRANULE_SIZE);
@@ -120,7 +156,7 @@ static size_t wanted_window(void)
 static bool choose_window(void)
 {
     size_t size = wanted_window();
-    if (choose_free_window(size) && reserve_side_arrays(size >> GRANULE_SHIFT)) {
+    if (choose_free_window_with_arrays(size)) {
         hak_region.granules = size >> GRANULE_SHIFT;
         return true;
     }
@@ -160,12 +196,14 @@ bool region_init(void)
 
 /* ---- side arrays ---- */
 
-/* Commits the entries [first, end) of an array, in whole units: what an entry shares its unit with
- * comes early. */
-static bool commit_part(void *array, size_t entry, size_t first, size_t end)
+/* Commits what lies between `from` and `to` below a place, and above it. */
+static bool commit_around(char *place, size_t below_from, size_t below_to, size_t above_from,
+                          size_t above_to)
 {
-    size_t from = round_up(first * entry, UNIT_SIZE), to = round_up(end * entry, UNIT_SIZE);
-    return from == to || os_commit((char *)array + from, to - from);
+    if (below_from == 0 && above_from == 0)
+        return os_commit(place - below_to, below_to + above_to);
+    return (below_from == below_to || os_commit(place - below_to, below_to - below_from)) &&
+           (above_from == above_to || os_commit(place + above_from, above_to - above_from));
 }
 
 /* Under the lock: rare (every 512 MiB), and nobody may use a granule before it is done. */
@@ -175,12 +213,10 @@ static bool commit_side_arrays(size_t granules)
         size_t first = region.committed, end = first + COMMIT_STEP;
         if (end > hak_region.granules)
             end = hak_region.granules;
-        if (!commit_part(hak_region.words, sizeof(uintptr_t) * GRANULE_UNITS, first, end) ||
-            !commit_part(hak_region.slabs, sizeof(struct slab) * GRANULE_UNITS, first, end) ||
-            !commit_part(hak_region.maps, sizeof(uint64_t) * MAP_WORDS * GRANULE_UNITS, first,
-                         end) ||
-            !commit_part(hak_region.supers, sizeof(struct super), first, end) ||
-            !commit_part(region.states, sizeof *region.states, first, end))
+        if (!commit_around(region.words_at, slabs_need(first), slabs_need(end), words_need(first),
+                           words_need(end)) ||
+            !commit_around(region.maps_at, supers_need(first), supers_need(end), maps_need(first),
+                           maps_need(end)))
             return false;
         region.committed = end;
     }
@@ -191,8 +227,9 @@ static bool commit_side_arrays(size_t granules)
 
 static enum granule_state state_of(size_t granule)
 {
-    return granule < region.committed ? (enum granule_state)region.states[granule]
-                                      : GRANULE_UNMAPPED;
+    return granule < region.committed || granule < EARLY_SUPERS
+               ? (enum granule_state)super_at(granule)->state
+               : GRANULE_UNMAPPED;
 }
 
 static bool is_free(size_t granule)
@@ -231,7 +268,7 @@ static ptrdiff_t find_free(size_t n, size_t alignment)
 static void set_states(size_t first, size_t n, enum granule_state s)
 {
     for (size_t i = first; i < first + n; i++)
-        region.states[i] = (uint8_t)s;
+        super_at(i)->state = (uint8_t)s;
 }
 
 static enum os_result map_granules(size_t first, size_t n)
@@ -249,7 +286,7 @@ static void mark_foreign(size_t first, size_t n)
         enum os_result got = map_granules(i, 1);
         if (got == OS_OK)
             os_unmap(granule_address(i), GRANULE_SIZE);
-        region.states[i] = got == OS_TAKEN ? GRANULE_FOREIGN : GRANULE_UNMAPPED;
+        super_at(i)->state = got == OS_TAKEN ? GRANULE_FOREIGN : GRANULE_UNMAPPED;
     }
 }
 
@@ -259,7 +296,7 @@ static bool granules_free_to_busy(size_t first, size_t n)
     for (size_t i = first; i < first + n; i++) {
         enum granule_state s = state_of(i);
         zeroed = zeroed && s != GRANULE_USED;
-        region.states[i] = s == GRANULE_UNMAPPED ? GRANULE_MAPPING : GRANULE_MAPPED;
+        super_at(i)->state = s == GRANULE_UNMAPPED ? GRANULE_MAPPING : GRANULE_MAPPED;
     }
     return zeroed;
 }
@@ -267,10 +304,10 @@ static bool granules_free_to_busy(size_t first, size_t n)
 static void granules_busy_to_free(size_t first, size_t n)
 {
     for (size_t i = first; i < first + n; i++) {
-        if (region.states[i] == GRANULE_MAPPED)
-            region.states[i] = GRANULE_USED;
-        else if (region.states[i] == GRANULE_MAPPING)
-            region.states[i] = GRANULE_UNMAPPED;
+        if (super_at(i)->state == GRANULE_MAPPED)
+            super_at(i)->state = GRANULE_USED;
+        else if (super_at(i)->state == GRANULE_MAPPING)
+            super_at(i)->state = GRANULE_UNMAPPED;
     }
     if (first < region.first_free)
         region.first_free = first;
@@ -283,9 +320,9 @@ static enum os_result take_range(size_t first, size_t n, bool *zeroed)
     *zeroed = granules_free_to_busy(first, n);
     enum os_result result = OS_OK;
     for (size_t i = first, end; i < first + n && result == OS_OK; i = end) {
-        for (end = i + 1; end < first + n && region.states[end] == region.states[i]; end++)
+        for (end = i + 1; end < first + n && super_at(end)->state == super_at(i)->state; end++)
             ;
-        if (region.states[i] == GRANULE_MAPPED)
+        if (super_at(i)->state == GRANULE_MAPPED)
             continue;
         lock_release(&region.lock);
         result = map_granules(i, end - i);

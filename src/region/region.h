@@ -5,10 +5,12 @@
  *   words    one machine word per unit         who owns the unit: all that free() looks at
  *   slabs    one 64-byte line per unit         what the owner keeps about it
  *   maps     a bit per block of 64 bytes up    which blocks of a slab are free
- *   supers   one entry per granule             the SuperSlab's masks
+ *   supers   one entry per granule             the granule's state, the SuperSlab's masks
  *
  * The side arrays are reserved once and committed in steps as granules are used, so a process that
- * is small or limited (ulimit -v, strict overcommit) pays for what it uses.
+ * is small or limited (ulimit -v, strict overcommit) pays for what it uses. For the same reason slabs
+ * run downwards from where words begin, in the middle of a page: a small process has one for both. The
+ * first entries of supers are static.
  *
  * Calls: os. Called by: super, big, heap (look-up), front (look-up). */
 #ifndef HAK_REGION_H
@@ -39,9 +41,9 @@ struct region {
     uintptr_t base;
     size_t units;
     _Atomic uintptr_t *words; /* written by the unit's owner, read by anyone who frees */
-    struct slab *slabs;
-    uint64_t *maps; /* MAP_WORDS (slab.h) per unit */
-    struct super *supers;
+    struct slab *slabs;       /* unit 0's; downwards: slab_at (slab.h) */
+    uint64_t *maps;           /* MAP_WORDS (slab.h) per unit */
+    struct super *supers;     /* granule 0's; downwards: super_at (super.h) */
     size_t granules;
     size_t page_size;
 };

@@ -91,7 +91,7 @@ uint32_t class_for_aligned(size_t size, size_t alignment);
 
 HAK_INLINE struct slab *slab_at(size_t unit)
 {
-    return &hak_region.slabs[unit];
+    return hak_region.slabs - unit;
 }
 
 /* The slab a unit belongs to. Safe to call without the lock for a unit that holds a live block. */
@@ -103,7 +103,7 @@ HAK_INLINE struct slab *slab_of_unit(size_t unit)
 /* The map of a unit that is no slab of mapped blocks is all zeros. */
 HAK_INLINE uint64_t *slab_map(const struct slab *s)
 {
-    return hak_region.maps + (size_t)(s - hak_region.slabs) * MAP_WORDS;
+    return hak_region.maps + (size_t)(hak_region.slabs - s) * MAP_WORDS;
 }
 
 HAK_INLINE bool slab_is_mapped(const struct slab *s)
@@ -118,7 +118,7 @@ HAK_INLINE bool slab_has_freed(const struct slab *s)
 
 HAK_INLINE size_t slab_unit(const struct slab *s)
 {
-    return (size_t)(s - hak_region.slabs);
+    return (size_t)(hak_region.slabs - s);
 }
 
 HAK_INLINE char *slab_base(const struct slab *s)

@@ -5,7 +5,7 @@
 
 enum { ALL_FREE = -1, BITS = 64, PURGE_RUN = 4 /* units: 256 KiB */ };
 
-#define MAP_WORDS (((size_t)1 << 42) / GRANULE_SIZE / BITS)
+#define GROUPS (((size_t)1 << 42) / GRANULE_SIZE / BITS)
 
 /* SuperSlabs of single units, and of longer stretches. */
 enum kind { SINGLES, STRETCHES, KINDS };
@@ -14,27 +14,28 @@ enum kind { SINGLES, STRETCHES, KINDS };
  * are hints that err on the side of a look too many: a bit is set after the mask it stands for, and
  * whoever clears one looks at the mask again afterwards (acquire/release on both, so that either
  * the clearer sees the new mask or the setter's bit comes later). */
-static _Atomic uint64_t available[KINDS][MAP_WORDS];
-static _Atomic uint64_t purgeable[MAP_WORDS];
+static struct group {
+    _Atomic uint64_t available[KINDS];
+    _Atomic uint64_t purgeable;
+} super_groups[GROUPS];
 
 struct super_counts hak_supers;
 _Atomic size_t hak_kept_bytes;
+struct super hak_early_supers[EARLY_SUPERS];
 
-static struct super *super_at(size_t granule)
+static _Atomic uint64_t *purgeable_bits(size_t granule)
 {
-    return &hak_region.supers[granule];
+    return &super_groups[granule / BITS].purgeable;
 }
 
-static void map_set(_Atomic uint64_t *map, size_t granule)
+static void bit_set(_Atomic uint64_t *bits, size_t granule)
 {
-    atomic_fetch_or_explicit(&map[granule / BITS], (uint64_t)1 << (granule % BITS),
-                             memory_order_acq_rel);
+    atomic_fetch_or_explicit(bits, (uint64_t)1 << (granule % BITS), memory_order_acq_rel);
 }
 
-static void map_clear(_Atomic uint64_t *map, size_t granule)
+static void bit_clear(_Atomic uint64_t *bits, size_t granule)
 {
-    atomic_fetch_and_explicit(&map[granule / BITS], ~((uint64_t)1 << (granule % BITS)),
-                              memory_order_acq_rel);
+    atomic_fetch_and_explicit(bits, ~((uint64_t)1 << (granule % BITS)), memory_order_acq_rel);
 }
 
 static enum kind kind_for(uint32_t n)
@@ -42,9 +43,9 @@ static enum kind kind_for(uint32_t n)
     return n == 1 ? SINGLES : STRETCHES;
 }
 
-static _Atomic uint64_t *available_map(size_t granule)
+static _Atomic uint64_t *available_bits(size_t granule)
 {
-    return available[load_relaxed(&super_at(granule)->kind)];
+    return &super_groups[granule / BITS].available[load_relaxed(&super_at(granule)->kind)];
 }
 
 static uint32_t run_mask(uint32_t first, uint32_t n)
@@ -66,9 +67,9 @@ static uint32_t runs_in(uint32_t mask, uint32_t n)
 static void clear_available_if_full(size_t granule)
 {
     struct super *s = super_at(granule);
-    map_clear(available_map(granule), granule);
+    bit_clear(available_bits(granule), granule);
     if (load_acquire(&s->free) != 0)
-        map_set(available_map(granule), granule);
+        bit_set(available_bits(granule), granule);
 }
 
 /* Takes exactly these units if all are free. acquire: whoever gave them has finished with them. */
@@ -87,11 +88,11 @@ static bool claim(size_t granule, uint32_t mask)
 
 static void release(size_t granule, uint32_t mask)
 {
-    /* The map first: once its units are free the SuperSlab may become another kind's. */
-    _Atomic uint64_t *map = available_map(granule);
+    /* The word first: once its units are free the SuperSlab may become another kind's. */
+    _Atomic uint64_t *bits = available_bits(granule);
     /* release: the last owner's accesses come before the next one's. */
     atomic_fetch_or_explicit(&super_at(granule)->free, mask, memory_order_acq_rel);
-    map_set(map, granule);
+    bit_set(bits, granule);
 }
 
 /* After a claim: accounts for it and says whether the units are clean. */
@@ -128,7 +129,7 @@ static ptrdiff_t take_existing(uint32_t n, bool *zeroed)
 {
     size_t words = (region_top() + BITS - 1) / BITS;
     for (size_t w = 0; w < words; w++) {
-        for (uint64_t bits = load_acquire(&available[kind_for(n)][w]); bits != 0;
+        for (uint64_t bits = load_acquire(&super_groups[w].available[kind_for(n)]); bits != 0;
              bits &= bits - 1) {
             ptrdiff_t got = take_in(w * BITS + lowest_bit(bits), n, zeroed);
             if (got >= 0)
@@ -167,7 +168,7 @@ static ptrdiff_t take_new(uint32_t n, bool *zeroed)
     if (rest != 0)
         release((size_t)granule, rest);
     if (!*zeroed)
-        map_set(purgeable, (size_t)granule);
+        bit_set(purgeable_bits((size_t)granule), (size_t)granule);
     return granule * (ptrdiff_t)GRANULE_UNITS;
 }
 
@@ -202,7 +203,7 @@ void units_give(size_t first, uint32_t n, uint32_t touched)
     add_relaxed(&hak_supers.dirty, (size_t)__builtin_popcount(dirty));
     release(granule, mask);
     if (dirty != 0)
-        map_set(purgeable, granule);
+        bit_set(purgeable_bits(granule), granule);
 }
 
 /* ---- purge ---- */
@@ -260,7 +261,7 @@ static size_t purge_pass(size_t keep, uint32_t shortest)
 {
     size_t purged = 0;
     for (size_t w = (region_top() + BITS - 1) / BITS; w-- > 0;) {
-        uint64_t bits = load_acquire(&purgeable[w]);
+        uint64_t bits = load_acquire(&super_groups[w].purgeable);
         while (bits != 0) {
             if (units_dirty() <= keep)
                 return purged;
@@ -268,9 +269,9 @@ static size_t purge_pass(size_t keep, uint32_t shortest)
             size_t granule = w * BITS + top;
             bits &= ~((uint64_t)1 << top);
             purged += purge_super(granule, shortest);
-            map_clear(purgeable, granule);
+            bit_clear(purgeable_bits(granule), granule);
             if (still_purgeable(granule))
-                map_set(purgeable, granule);
+                bit_set(purgeable_bits(granule), granule);
         }
     }
     return purged;

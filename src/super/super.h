@@ -12,7 +12,17 @@ struct super {
     _Atomic uint32_t free;  /* bit = unit is free. Taken by CAS, given by OR */
     _Atomic uint32_t dirty; /* bit = unit may hold something else than zeros */
     _Atomic uint8_t kind;   /* what it is cut into; set before its first unit is free */
+    uint8_t state;          /* the granule's, SuperSlab or not: the region's, under its lock */
 };
+
+/* Those of the first 128 MiB, on a page that the library has anyway. */
+enum { EARLY_SUPERS = 64 };
+extern struct super hak_early_supers[EARLY_SUPERS] __attribute__((visibility("hidden")));
+
+HAK_INLINE struct super *super_at(size_t granule)
+{
+    return granule < EARLY_SUPERS ? &hak_early_supers[granule] : hak_region.supers - granule;
+}
 
 /* Takes n <= 32 neighbouring units of one SuperSlab. Returns the first one's index or REGION_NONE;
  * `*zeroed`: all of them read as zeros. Single units and longer stretches come from SuperSlabs of

@@ -10,7 +10,7 @@
 
 static void *reserve(size_t size)
 {
-    void *p = os_reserve(size, false);
+    void *p = os_reserve(size);
     assert_non_null(p);
     return p;
 }
@@ -42,7 +42,7 @@ static void failures_keep_errno(void **state)
 {
     (void)state;
     errno = 4711;
-    assert_null(os_reserve(SIZE_MAX / 2, false));
+    assert_null(os_reserve(SIZE_MAX / 2));
     assert_false(os_commit((void *)1, UNIT_SIZE));
     assert_false(os_unmap((void *)1, UNIT_SIZE));
     assert_false(os_purge((void *)1, UNIT_SIZE));

@@ -1,5 +1,6 @@
 /* The library's constructor and what is printed at exit. */
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -53,10 +54,25 @@ __attribute__((destructor)) static void print_at_exit(void)
         print_numbers();
 }
 
+/* Whether the program's malloc is this library's, as opposed to one that is used by its own names. */
+static bool is_interposed(void)
+{
+#if HAK_INTERPOSE
+    return malloc == hak_malloc;
+#else
+    return false;
+#endif
+}
+
 __attribute__((constructor)) void hak_start(void)
 {
     options_read_environment();
-    region_init(); /* before there are threads: the fast path reads the window without a fence */
+    region_start();
+    /* The fast path reads the window without a fence, so it is chosen before there is a second thread.
+     * The first allocation is early enough if it is this library's: glibc allocates the thread-local
+     * storage of each thread it creates. A program that allocates nothing needs no window. */
+    if (!is_interposed())
+        region_init();
     front_init();
     if (hak_options.crash_log && !HAK_SANITIZED)
         crash_install();

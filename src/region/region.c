@@ -44,9 +44,9 @@ static struct {
  *   <- slabs | words ->      slabs have the place's first bytes, so that both begin in one page
  *   <- supers | maps ->      maps begin at a page: they are purged by the granule */
 enum {
-    WORDS_EACH = GRANULE_UNITS * sizeof(uintptr_t),
-    SLABS_EACH = GRANULE_UNITS * sizeof(struct slab),
-    MAPS_EACH = GRANULE_UNITS * MAP_WORDS * sizeof(uint64_t),
+    WORDS_EACH = sizeof(uintptr_t) * GRANULE_UNITS,
+    SLABS_EACH = sizeof(struct slab) * GRANULE_UNITS,
+    MAPS_EACH = sizeof(uint64_t) * MAP_WORDS * GRANULE_UNITS,
     SUPERS_EACH = sizeof(struct super),
     SLABS_BEHIND = SLABS_EACH, /* granule 0's */
 };
@@ -171,6 +171,11 @@ static bool choose_window(void)
         region.reserved = false;
     }
     return false;
+}
+
+void region_start(void)
+{
+    hak_region.page_size = os_page_size();
 }
 
 bool region_init(void)

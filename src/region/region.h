@@ -50,6 +50,9 @@ struct region {
 
 extern struct region hak_region __attribute__((visibility("hidden")));
 
+/* Learns the page size: all that is needed before the first block. */
+void region_start(void);
+
 /* Chooses the window. Idempotent and thread-safe; false if the system gives no address space. */
 bool region_init(void);
 

@@ -1,6 +1,6 @@
 /* How much memory a process holds beside what it asked for.
  *
- *     footprint start    a small program: at most 1 MiB more resident than under glibc
+ *     footprint start    a small program: at most 512 KiB more resident than under glibc
  *     footprint idle     600 MiB freed, then nothing done at all: after 2 s at most 4 MiB more
  *                        than at the start
  *     footprint peak     600 MiB freed, then a little work: below 10 % of the peak within 5 s
@@ -21,7 +21,7 @@
 enum {
     PEAK_MIB = 600,
     LARGEST_KIB = 256,
-    START_SLACK_KIB = 1024,
+    START_SLACK_KIB = 512,
     IDLE_SLACK_KIB = 4096,
     IDLE_MS = 2000,
     PEAK_PERCENT = 10,

@@ -17,7 +17,7 @@
 
 enum {
     BLOCKS = 100,
-    OWN_KIB_MOST = 96,
+    OWN_KIB_MOST = 80,
     CALLS_TO_LOAD = 13, /* the loader's, for a library of five segments */
     CALLS_BEFORE_MAIN = 2,
     CALLS_TO_ALLOCATE = 8,

@@ -400,13 +400,15 @@ size_t front_usable(const void *p, const char *what)
     return usable_of(p, word_of(p, what));
 }
 
-static void *resize_in_place(void *p, uintptr_t word, size_t old, size_t size)
+/* Whether a slab's block of `old` bytes can serve for the size as it is. Where frees are checked against their
+ * size, the block's class must stay its size's. */
+HAK_INLINE bool still_fits(size_t old, size_t size)
 {
-    if (word > WORD_TAG_MAX) {
-        /* Where frees are checked against their size, the block's class must stay its size's. */
-        bool fits = size <= old && size >= old / 2;
-        return fits && (!HAK_CHECKED || front_usable_for(1, size) == old) ? p : NULL;
-    }
+    return size <= old && size >= old / 2 && (!HAK_CHECKED || front_usable_for(1, size) == old);
+}
+
+static void *resize_pages(void *p, uintptr_t word, size_t size)
+{
     void *q = NULL;
     struct heap *h = own_heap(thread_enter());
     if (word == WORD_RUN && size > SLAB_MAX && size <= RUN_MAX)
@@ -428,11 +430,10 @@ static size_t with_headroom(size_t old, size_t size)
     return creeps && !HAK_CHECKED ? size + headroom : size;
 }
 
-void *front_realloc(void *p, size_t size)
+static HAK_NOINLINE void *realloc_slow(void *p, uintptr_t word, size_t size)
 {
-    uintptr_t word = word_of(p, "realloc");
     size_t old = usable_of(p, word);
-    void *q = resize_in_place(p, word, old, size);
+    void *q = word <= WORD_TAG_MAX ? resize_pages(p, word, size) : NULL;
     if (q == NULL) {
         q = front_alloc(with_headroom(old, size));
         if (q == NULL)
@@ -442,4 +443,13 @@ void *front_realloc(void *p, size_t size)
     }
     purge_if_due();
     return q;
+}
+
+/* Most calls find that the block is large enough: those build no frame. */
+void *front_realloc(void *p, size_t size)
+{
+    uintptr_t word = word_of(p, "realloc");
+    if (word > WORD_TAG_MAX && still_fits(hak_classes[class_of_word(word)].size, size))
+        return p;
+    return realloc_slow(p, word, size);
 }

@@ -64,14 +64,14 @@ struct slab {
 
 _Static_assert(sizeof(struct slab) == 64, "one line per unit");
 
-enum { FIRST_MID = 49, STEPS_PER_DOUBLING = 8 };
+enum { STEPWISE_MAX = 256, FIRST_DOUBLING = 17, STEPS_PER_DOUBLING = 8 };
 
-/* Class for a request above SMALL_MAX: doubling k spans (1024 << k, 2048 << k] in eight steps. */
-HAK_INLINE uint32_t class_for_mid(size_t size)
+/* Class for a request above STEPWISE_MAX: doubling k spans (256 << k, 512 << k] in eight steps. */
+HAK_INLINE uint32_t class_in_doublings(size_t size)
 {
-    uint32_t doubling = 53 - (uint32_t)__builtin_clzll(size - 1);
-    uint32_t step = (uint32_t)((size - 1) >> (doubling + 7)) - STEPS_PER_DOUBLING;
-    return FIRST_MID + doubling * STEPS_PER_DOUBLING + step;
+    uint32_t doubling = 55 - (uint32_t)__builtin_clzll(size - 1);
+    uint32_t step = (uint32_t)((size - 1) >> (doubling + 5)) - STEPS_PER_DOUBLING;
+    return FIRST_DOUBLING + doubling * STEPS_PER_DOUBLING + step;
 }
 
 /* Class for a request of up to SLAB_MAX bytes. */
@@ -79,11 +79,7 @@ HAK_INLINE uint32_t class_for(size_t size)
 {
     if (size <= 8)
         return 0;
-    if (size <= 512)
-        return (uint32_t)((size + 15) / 16);
-    if (size <= SMALL_MAX)
-        return 32 + (uint32_t)((size - 512 + 31) / 32);
-    return class_for_mid(size);
+    return size <= STEPWISE_MAX ? (uint32_t)((size + 15) / 16) : class_in_doublings(size);
 }
 
 /* Class whose blocks of `size` are all aligned to `alignment`, CLASS_COUNT if there is none. */

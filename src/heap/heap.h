@@ -66,7 +66,7 @@ struct live_runs {
     _Atomic size_t bytes, count;
 };
 
-enum { RUN_CACHE_SLOTS = 4, OUTBOX_SLOTS = 8 };
+enum { RUN_CACHE_SLOTS = 4, OUTBOX_SLOTS = 32 };
 
 /* Freed runs this thread keeps. Its thread alone. */
 struct run_cache {

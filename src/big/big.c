@@ -1,10 +1,18 @@
 #include "big/big.h"
 
+#include <string.h>
+
 #include "control/options.h"
 #include "os/os.h"
 #include "slab/slab.h"
 
-enum { CACHE_SLOTS = 64 };
+enum {
+    CACHE_SLOTS = 64,
+    MOVED_MOST = 4096, /* each a mapping or two, of which a process may have 65,530 */
+    BITS = 64
+};
+
+#define MAP_WORDS_OF_GRANULES (((size_t)1 << 42) / GRANULE_SIZE / BITS)
 
 struct cached {
     size_t granule;
@@ -17,7 +25,11 @@ static struct {
     /* Oldest first. */
     struct cached cache[CACHE_SLOTS];
     size_t cached;
+    _Atomic size_t moved_count; /* bits set in moved; written under the lock */
 } big;
+
+/* One bit per granule: a mapping of its own, because its pages were moved there. Under the lock. */
+static uint64_t moved[MAP_WORDS_OF_GRANULES];
 
 struct big_counts hak_big;
 
@@ -78,23 +90,24 @@ static struct cached cut_end(struct cached *c, size_t granules)
     return end;
 }
 
-/* What is longer than needed leaves its end behind, as old as it was. */
+/* Takes the first granules of an entry. What is longer leaves its end behind, as old as it was. */
+static struct cached take_start(size_t i, size_t granules)
+{
+    struct cached *c = &big.cache[i];
+    if (c->granules == granules)
+        return take_slot(i);
+    struct cached end = cut_end(c, c->granules - granules), start = *c;
+    add(&hak_big.cached_bytes, end.bytes - start.bytes);
+    *c = end;
+    return start;
+}
+
 static bool take_fitting(size_t granules, struct cached *out)
 {
     size_t i = find_fitting(granules);
-    if (i == CACHE_SLOTS)
-        return false;
-    struct cached *c = &big.cache[i];
-    size_t spare = c->granules - granules;
-    if (spare == 0) {
-        *out = take_slot(i);
-        return true;
-    }
-    struct cached end = cut_end(c, spare);
-    *out = *c;
-    add(&hak_big.cached_bytes, end.bytes - c->bytes);
-    *c = end;
-    return true;
+    if (i != CACHE_SLOTS)
+        *out = take_start(i, granules);
+    return i != CACHE_SLOTS;
 }
 
 /* Of the oldest entry, what brings the cache down by at least so many bytes, or all of it. */
@@ -139,10 +152,35 @@ static struct cached put_slot(struct cached c)
 
 /* ---- blocks ---- */
 
+/* Clears the marks of granules that were moved; whether there were any. */
+static bool unmark_moved(struct cached c)
+{
+    bool any = false;
+    for (size_t g = c.granule; g < c.granule + c.granules; g++) {
+        uint64_t bit = (uint64_t)1 << (g % BITS);
+        if ((moved[g / BITS] & bit) == 0)
+            continue;
+        moved[g / BITS] &= ~bit;
+        add(&big.moved_count, (size_t)0 - 1);
+        any = true;
+    }
+    return any;
+}
+
+/* Nobody's any more. What was moved is unmapped, so that its mappings do not pile up. */
 static void drop(struct cached c)
 {
-    bool purged = os_purge(granule_address(c.granule), c.granules << GRANULE_SHIFT);
-    region_give(c.granule, c.granules, purged);
+    void *at = granule_address(c.granule);
+    size_t size = c.granules << GRANULE_SHIFT;
+    bool was_moved = false;
+    if (load_relaxed(&big.moved_count) != 0 && lock_take_if_safe(&big.lock)) {
+        was_moved = unmark_moved(c);
+        lock_release(&big.lock);
+    }
+    if (was_moved && os_unmap(at, size))
+        region_forget(c.granule, c.granules);
+    else
+        region_give(c.granule, c.granules, os_purge(at, size));
 }
 
 static void *make_block(struct cached c, size_t usable)
@@ -156,6 +194,91 @@ static void *make_block(struct cached c, size_t usable)
     return granule_address(c.granule);
 }
 
+/* ---- pages that move ----
+ * What lies apart in the cache and is wanted in one piece comes together by moving pages, not bytes: a
+ * granule costs one call, where new pages would cost 512 faults. */
+
+static void mark_moved(size_t granule)
+{
+    uint64_t bit = (uint64_t)1 << (granule % BITS);
+    if ((moved[granule / BITS] & bit) == 0)
+        add(&big.moved_count, 1);
+    moved[granule / BITS] |= bit;
+}
+
+static bool move_granule(size_t from, size_t to)
+{
+    void *target = granule_address(to);
+    if (os_move(granule_address(from), GRANULE_SIZE, target, GRANULE_SIZE))
+        return true;
+    /* The target may have been unmapped all the same. */
+    (void)os_map_over(target, GRANULE_SIZE);
+    return false;
+}
+
+/* The longest stretch of the cache up to so many granules, or the start of one. */
+static struct cached take_piece(size_t granules)
+{
+    size_t found = CACHE_SLOTS;
+    for (size_t i = 0; i < big.cached; i++) {
+        size_t n = big.cache[i].granules;
+        if (n <= granules && (found == CACHE_SLOTS || n >= big.cache[found].granules))
+            found = i;
+    }
+    if (found != CACHE_SLOTS)
+        return take_slot(found);
+    return big.cached > 0 ? cut_end(&big.cache[0], granules) : (struct cached){0, 0, 0};
+}
+
+static bool take_piece_locked(size_t granules, struct cached *c)
+{
+    *c = (struct cached){0, 0, 0};
+    if (load_relaxed(&hak_big.cached_bytes) == 0 || !lock_take_if_safe(&big.lock))
+        return false;
+    if (load_relaxed(&big.moved_count) + granules <= MOVED_MOST)
+        *c = take_piece(granules);
+    lock_release(&big.lock);
+    return c->granules != 0;
+}
+
+/* What c's pages left has gone, and they are at `to`. False: some could not be moved and were dropped. */
+static bool settle_piece(struct cached c, size_t to, size_t done)
+{
+    if (lock_take_if_safe(&big.lock)) {
+        unmark_moved((struct cached){c.granule, done, 0});
+        for (size_t i = 0; i < done; i++)
+            mark_moved(to + i);
+        lock_release(&big.lock);
+    }
+    if (done > 0)
+        region_forget(c.granule, done);
+    if (done < c.granules)
+        drop((struct cached){c.granule + done, c.granules - done, 0});
+    return done == c.granules;
+}
+
+/* Gives n granules that were just taken from the region pages from the cache; how many got some. */
+static size_t fill_from_cache(size_t granule, size_t n)
+{
+    struct cached c;
+    size_t filled = 0;
+    while (filled < n && region_can_forget() && take_piece_locked(n - filled, &c)) {
+        size_t done = 0, to = granule + filled;
+        while (done < c.granules && move_granule(c.granule + done, to + done))
+            done++;
+        filled += done;
+        if (!settle_piece(c, to, done))
+            break;
+    }
+    if (filled < n && lock_take_if_safe(&big.lock)) {
+        add(&hak_big.fresh_bytes, (n - filled) << GRANULE_SHIFT);
+        lock_release(&big.lock);
+    }
+    return filled;
+}
+
+/* ---- allocation ---- */
+
 /* With the lock held and something in the cache. */
 static struct cached take_longest(void)
 {
@@ -167,24 +290,29 @@ static struct cached take_longest(void)
     return take_slot(found);
 }
 
-/* Makes a cached stretch that is too short longer by what is free behind it; if that fails it goes back.
- * The kernel may have to be asked, so the lock is not held meanwhile. */
-static bool extend(struct cached *c, size_t granules, size_t usable)
+static void put_back(struct cached c)
 {
-    bool zeroed, done = region_extend(c->granule + c->granules, granules - c->granules, &zeroed);
-    struct cached gone = {0, 0, 0};
+    struct cached gone = c;
     if (lock_take_if_safe(&big.lock)) {
-        if (done)
-            account(usable, 0, 1);
-        else
-            gone = put_slot(*c);
+        gone = put_slot(c);
         lock_release(&big.lock);
     }
     if (gone.granules != 0)
         drop(gone);
-    if (done)
-        c->granules = granules;
-    return done;
+}
+
+/* Makes a cached stretch that is too short longer by what is free behind it; if that fails it goes back. */
+static bool extend(struct cached *c, size_t granules)
+{
+    bool zeroed;
+    size_t end = c->granule + c->granules, more = granules - c->granules;
+    if (!region_extend(end, more, &zeroed)) {
+        put_back(*c);
+        return false;
+    }
+    (void)fill_from_cache(end, more);
+    c->granules = granules;
+    return true;
 }
 
 static void *alloc_cached(size_t granules, size_t usable)
@@ -194,13 +322,11 @@ static void *alloc_cached(size_t granules, size_t usable)
         return NULL;
     bool found = take_fitting(granules, &c);
     bool shorter = !found && big.cached > 0;
-    if (found)
-        account(usable, 0, 1);
-    else if (shorter)
+    if (shorter)
         c = take_longest();
     lock_release(&big.lock);
     if (shorter)
-        found = extend(&c, granules, usable);
+        found = extend(&c, granules);
     return found ? make_block(c, usable) : NULL;
 }
 
@@ -209,10 +335,8 @@ static void *alloc_fresh(size_t granules, size_t alignment, size_t usable, bool 
     ptrdiff_t granule = region_take(granules, alignment, zeroed);
     if (granule < 0)
         return NULL;
-    if (lock_take_if_safe(&big.lock)) {
-        account(usable, 0, 1);
-        lock_release(&big.lock);
-    }
+    if (fill_from_cache((size_t)granule, granules) != 0)
+        *zeroed = false;
     return make_block((struct cached){(size_t)granule, granules, usable}, usable);
 }
 
@@ -224,6 +348,10 @@ void *big_alloc(size_t size, size_t alignment, bool *zeroed)
     if (p == NULL)
         p = alloc_fresh(granules, alignment > GRANULE_SIZE ? alignment : GRANULE_SIZE, usable,
                         zeroed);
+    if (p != NULL && lock_take_if_safe(&big.lock)) {
+        account(usable, 0, 1);
+        lock_release(&big.lock);
+    }
     return p;
 }
 
@@ -249,45 +377,71 @@ bool big_free(size_t unit)
 
 static void shrink(size_t granule, struct slab *s, size_t granules)
 {
-    size_t spare = s->granules - granules, at = granule + granules;
-    bool purged = os_purge(granule_address(at), spare << GRANULE_SHIFT);
+    struct cached spare = {granule + granules, s->granules - granules, 0};
+    spare.bytes = least(spare.granules << GRANULE_SHIFT, s->size);
     s->granules = granules;
-    region_give(at, spare, purged);
+    put_back(spare);
+}
+
+/* Takes granules right behind a block out of the cache; how many. */
+static size_t take_behind(size_t granule, size_t granules)
+{
+    size_t taken = 0;
+    if (load_relaxed(&hak_big.cached_bytes) == 0 || !lock_take_if_safe(&big.lock))
+        return 0;
+    for (size_t i = 0; i < big.cached && taken == 0; i++) {
+        if (big.cache[i].granule == granule)
+            taken = take_start(i, least(granules, big.cache[i].granules)).granules;
+    }
+    lock_release(&big.lock);
+    return taken;
+}
+
+/* Longer where it is. */
+static bool extend_block(size_t granule, struct slab *s, size_t granules)
+{
+    bool zeroed;
+    size_t end = granule + s->granules, more = granules - s->granules;
+    size_t cached = take_behind(end, more);
+    if (cached < more) {
+        if (!region_extend(end + cached, more - cached, &zeroed)) {
+            if (cached > 0)
+                put_back((struct cached){end, cached, cached << GRANULE_SHIFT});
+            return false;
+        }
+        (void)fill_from_cache(end + cached, more - cached);
+    }
+    s->granules = granules;
+    return true;
 }
 
 /* Moves page tables instead of bytes. */
 static void *move(size_t granule, struct slab *s, size_t granules, size_t usable)
 {
     bool zeroed;
-    size_t old = s->granules;
-    if (!region_can_forget())
+    size_t old = s->granules, done = 0;
+    if (!region_can_forget() || load_relaxed(&big.moved_count) + old > MOVED_MOST)
         return NULL;
     ptrdiff_t to = region_take(granules, GRANULE_SIZE, &zeroed);
     if (to < 0)
         return NULL;
-    void *target = granule_address((size_t)to);
-    if (!os_move(granule_address(granule), old << GRANULE_SHIFT, target, old << GRANULE_SHIFT)) {
-        /* The target may have been unmapped all the same. */
-        if (os_map_over(target, granules << GRANULE_SHIFT))
-            region_give((size_t)to, granules, true);
-        return NULL;
-    }
+    while (done < old && move_granule(granule + done, (size_t)to + done))
+        done++;
+    for (size_t i = done; i < old; i++)
+        memcpy(granule_address((size_t)to + i), granule_address(granule + i), GRANULE_SIZE);
     unit_set_word(granule * GRANULE_UNITS, WORD_FREED);
-    region_forget(granule, old);
+    (void)settle_piece((struct cached){granule, old, 0}, (size_t)to, done);
+    (void)fill_from_cache((size_t)to + old, granules - old);
     return make_block((struct cached){(size_t)to, granules, usable}, usable);
 }
 
 /* Where it is, if it can. */
 static void *resize_granules(size_t granule, struct slab *s, size_t granules, size_t usable)
 {
-    bool zeroed;
-    if (granules > s->granules) {
-        if (!region_extend(granule + s->granules, granules - s->granules, &zeroed))
-            return move(granule, s, granules, usable);
-        s->granules = granules;
-    } else if (granules < s->granules) {
+    if (granules > s->granules && !extend_block(granule, s, granules))
+        return move(granule, s, granules, usable);
+    if (granules < s->granules)
         shrink(granule, s, granules);
-    }
     s->size = usable;
     return granule_address(granule);
 }

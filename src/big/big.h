@@ -24,6 +24,7 @@ size_t big_purge(size_t keep);
 /* Written under the lock, read by anyone. */
 struct big_counts {
     _Atomic size_t cached_bytes, live_bytes, live_count;
+    _Atomic size_t fresh_bytes; /* ever taken from the region for want of cached ones */
 };
 
 extern struct big_counts hak_big __attribute__((visibility("hidden")));
@@ -36,6 +37,11 @@ HAK_INLINE size_t big_cached_bytes(void)
 HAK_INLINE size_t big_live_bytes(void)
 {
     return load_relaxed(&hak_big.live_bytes);
+}
+
+HAK_INLINE size_t big_fresh_bytes(void)
+{
+    return load_relaxed(&hak_big.fresh_bytes);
 }
 
 HAK_INLINE size_t big_live_count(void)

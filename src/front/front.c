@@ -165,8 +165,6 @@ HAK_INLINE void *alloc_pages(size_t size, size_t alignment, bool *zeroed)
         p = run_alloc(h, size, zeroed);
     } else {
         p = big_alloc(size, alignment, zeroed);
-        if (p != NULL && *zeroed)
-            purge_note_fresh(size);
     }
     thread_leave();
     return p;

@@ -2,17 +2,22 @@
 
 #include "os/os.h"
 
-enum { REGRET_WINDOW_MS = 1000, IN_USE_SHARE = 16, SLACK_SHARE = 8 };
+enum { WINDOW_MS = 1000, IN_USE_SHARE = 16, SCATTER_SHARE = 4, SLACK_SHARE = 8 };
 #define SLACK_MIN ((size_t)4 * UNIT_SIZE)
 
+/* All numbers are approximate under races, which cost a little memory or a few faults and nothing else. */
 static struct {
-    struct lock lock;           /* one thread purges at a time; the others go on */
-    _Atomic size_t regret;      /* bytes */
-    _Atomic size_t recent;      /* bytes purged in the current window, less what was regretted */
-    _Atomic uint64_t last_ms;   /* time of the last purge */
-    _Atomic uint64_t regret_ms; /* time of the last regret or halving */
+    struct lock lock;         /* one thread purges at a time; the others go on */
+    _Atomic size_t regret;    /* bytes */
+    _Atomic size_t recent;    /* bytes purged in the current window, less what was regretted */
+    _Atomic uint64_t last_ms; /* time of the last purge */
     _Atomic size_t total;
+    _Atomic size_t big_fresh_seen;
     _Atomic bool refused; /* the kernel took nothing back at the last purge */
+    /* What was in use: most and least of the current window, most of the one before. Looked at where
+     * memory is taken from the kernel and where much is free, so it misses `retain` at most. */
+    _Atomic uint64_t window_ms; /* when the current window began */
+    _Atomic size_t most, least, most_before, least_before;
 } purge;
 
 static size_t largest(size_t a, size_t b)
@@ -20,10 +25,14 @@ static size_t largest(size_t a, size_t b)
     return a > b ? a : b;
 }
 
-static size_t allowance(void)
+static size_t least_of(size_t a, size_t b)
 {
-    size_t in_use = units_in_use() * UNIT_SIZE + big_live_bytes();
-    return largest(hak_options.retain, largest(in_use / IN_USE_SHARE, load_relaxed(&purge.regret)));
+    return a < b ? a : b;
+}
+
+static size_t in_use_now(void)
+{
+    return units_in_use() * UNIT_SIZE + big_live_bytes();
 }
 
 static size_t slack(size_t allowed)
@@ -31,36 +40,79 @@ static size_t slack(size_t allowed)
     return largest(SLACK_MIN, allowed / SLACK_SHARE);
 }
 
+/* ---- demand ---- */
+
+static void note_demand(size_t in_use)
+{
+    if (in_use > load_relaxed(&purge.most))
+        store_relaxed(&purge.most, in_use);
+    if (in_use < load_relaxed(&purge.least))
+        store_relaxed(&purge.least, in_use);
+}
+
+/* Regret that was not needed for a window is halved. */
+static void fade_regret(size_t swing, uint64_t windows)
+{
+    size_t regret = load_relaxed(&purge.regret);
+    if (windows > 1)
+        regret = windows < 32 ? regret >> (windows - 1) : 0;
+    store_relaxed(&purge.regret, largest(regret / 2, least_of(regret, 2 * swing)));
+}
+
+static void roll_window(size_t in_use)
+{
+    uint64_t now = os_now_ms(), windows = (now - load_relaxed(&purge.window_ms)) / WINDOW_MS;
+    if (HAK_LIKELY(windows == 0))
+        return;
+    size_t most = load_relaxed(&purge.most), least = load_relaxed(&purge.least);
+    fade_regret(most - least_of(most, least), windows);
+    store_relaxed(&purge.most_before, windows == 1 ? most : in_use);
+    store_relaxed(&purge.least_before, windows == 1 ? least : in_use);
+    store_relaxed(&purge.most, in_use);
+    store_relaxed(&purge.least, in_use);
+    store_relaxed(&purge.window_ms, now);
+}
+
+static size_t recent_peak(void)
+{
+    return largest(load_relaxed(&purge.most), load_relaxed(&purge.most_before));
+}
+
+/* By how much demand went up and down lately, and what it takes to serve the most of it from memory that
+ * lies scattered. */
+static size_t recent_swing(void)
+{
+    size_t peak = recent_peak();
+    size_t low = least_of(load_relaxed(&purge.least), load_relaxed(&purge.least_before));
+    return peak - least_of(low, peak) + peak / SCATTER_SHARE;
+}
+
+static size_t allowance(size_t in_use)
+{
+    size_t peak = recent_peak(), most = peak + peak / SCATTER_SHARE;
+    size_t wanted = most > in_use ? most - in_use : 0;
+    size_t learnt = least_of(load_relaxed(&purge.regret), wanted);
+    return largest(largest(hak_options.retain, in_use / IN_USE_SHARE), learnt);
+}
+
 void purge_note_fresh(size_t bytes)
 {
     size_t recent = load_relaxed(&purge.recent);
+    note_demand(in_use_now());
     if (HAK_LIKELY(recent == 0))
         return;
-    uint64_t now = os_now_ms();
-    if (now - load_relaxed(&purge.last_ms) > REGRET_WINDOW_MS) {
+    if (os_now_ms() - load_relaxed(&purge.last_ms) > WINDOW_MS) {
         store_relaxed(&purge.recent, (size_t)0);
         return;
     }
-    /* Approximate under races, which cost a little memory or a few faults and nothing else. */
-    size_t regretted = bytes < recent ? bytes : recent;
+    size_t regretted = least_of(bytes, recent), regret = load_relaxed(&purge.regret);
     store_relaxed(&purge.recent, recent - regretted);
-    size_t regret = load_relaxed(&purge.regret);
-    size_t most = largest(hak_options.retain_max, hak_options.retain);
-    size_t more = regret + largest(regretted, hak_options.retain);
-    store_relaxed(&purge.regret, more < most ? more : most);
-    store_relaxed(&purge.regret_ms, now);
+    size_t most = largest(hak_options.retain_max, recent_swing());
+    store_relaxed(&purge.regret,
+                  least_of(regret + 2 * largest(regretted, hak_options.retain), most));
 }
 
-static void fade_regret(uint64_t now)
-{
-    uint64_t since = now - load_relaxed(&purge.regret_ms);
-    if (since < REGRET_WINDOW_MS)
-        return;
-    size_t halvings = since / REGRET_WINDOW_MS;
-    size_t regret = load_relaxed(&purge.regret);
-    store_relaxed(&purge.regret, halvings < 32 ? regret >> halvings : 0);
-    store_relaxed(&purge.regret_ms, now);
-}
+/* ---- purge ---- */
 
 /* Big blocks first: one call gives most back. */
 static size_t purge_down_to(size_t keep)
@@ -75,39 +127,49 @@ static size_t purge_down_to(size_t keep)
     return bytes;
 }
 
-static void purge_excess_locked(uint64_t now)
-{
-    fade_regret(now);
-    size_t allowed = allowance();
-    if (purge_dirty_bytes() > allowed + slack(allowed)) {
-        size_t bytes = purge_down_to(allowed);
-        if (now - load_relaxed(&purge.last_ms) > REGRET_WINDOW_MS)
-            store_relaxed(&purge.recent, (size_t)0);
-        add_relaxed(&purge.recent, bytes);
-        store_relaxed(&purge.last_ms, now);
-        /* Locked pages, say: trying at every free would help nobody. */
-        store_relaxed(&purge.refused, bytes == 0);
-    }
-}
-
-static HAK_COLD void purge_excess(void)
+static void purge_excess_locked(size_t allowed)
 {
     uint64_t now = os_now_ms();
-    if (load_relaxed(&purge.refused) && now - load_relaxed(&purge.last_ms) < REGRET_WINDOW_MS)
+    size_t bytes = purge_down_to(allowed);
+    if (now - load_relaxed(&purge.last_ms) > WINDOW_MS)
+        store_relaxed(&purge.recent, (size_t)0);
+    add_relaxed(&purge.recent, bytes);
+    store_relaxed(&purge.last_ms, now);
+    /* Locked pages, say: trying at every free would help nobody. */
+    store_relaxed(&purge.refused, bytes == 0);
+}
+
+static HAK_COLD void purge_excess(size_t allowed)
+{
+    if (load_relaxed(&purge.refused) && os_now_ms() - load_relaxed(&purge.last_ms) < WINDOW_MS)
         return;
     thread_enter(); /* a handler must not wait for the locks that are taken here */
     if (lock_try(&purge.lock)) {
-        purge_excess_locked(now);
+        purge_excess_locked(allowed);
         lock_release(&purge.lock);
     }
     thread_leave();
 }
 
+/* Big blocks took from the kernel since the last look. */
+static void note_fresh_big(void)
+{
+    size_t fresh = big_fresh_bytes(), seen = load_relaxed(&purge.big_fresh_seen);
+    if (fresh != seen) {
+        store_relaxed(&purge.big_fresh_seen, fresh);
+        purge_note_fresh(fresh - seen);
+    }
+}
+
 void purge_look(size_t dirty)
 {
-    size_t allowed = allowance();
+    note_fresh_big();
+    size_t in_use = in_use_now();
+    note_demand(in_use);
+    roll_window(in_use);
+    size_t allowed = allowance(in_use);
     if (dirty > allowed + slack(allowed))
-        purge_excess();
+        purge_excess(allowed);
 }
 
 size_t purge_everything(void)

@@ -3,8 +3,13 @@
  * it goes idle. The allowance is the largest of
  *   retain                 a floor
  *   1/16 of what is in use
- *   regret                 what was purged and needed again within a second, up to retain_max;
- *                          halves every second without
+ *   regret                 what was purged and needed again within a second, but no more than makes up,
+ *                          with what is in use, for the highest demand of the last two seconds and a
+ *                          quarter for what lies scattered
+ * Regret grows up to the swing between most and least in use lately, or retain_max if that is more, and
+ * halves with each second in which demand did not swing by half of it. So a program whose demand goes
+ * up and down keeps what it will need again, one that frees a peak once keeps the floor, and one that
+ * stops for good at the lowest point keeps no more than its last swing.
  *
  * Calls: super, big, os. Called by: heap, front, api. */
 #ifndef HAK_PURGE_H

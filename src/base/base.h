@@ -36,7 +36,7 @@
 
 #define SMALL_MAX ((size_t)1024)     /* A4 Tiny: served by the inlined fast path */
 #define SLAB_MAX ((size_t)256 << 10) /* A11 Mid: served from slabs */
-#define RUN_MAX ((size_t)1 << 20)    /* A12 L2.5: served as runs of units */
+#define RUN_MAX ((size_t)1 << 20)    /* A12 L2.5: served as runs of pages */
 #define BLOCK_ALIGN ((size_t)16)     /* of every block of 16 bytes and more */
 #define ALIGN_MAX ((size_t)1 << 40)  /* largest alignment that is tried at all */
 

@@ -188,6 +188,7 @@ static void *make_block(struct cached c, size_t usable)
     struct slab *s = slab_at(c.granule * GRANULE_UNITS);
     s->back = 0;
     store_relaxed(&s->heap, NULL);
+    s->run_at = 0;
     s->granules = c.granules;
     s->size = usable;
     unit_set_word(c.granule * GRANULE_UNITS, WORD_BIG);

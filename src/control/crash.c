@@ -26,7 +26,7 @@ static size_t describe(char *out, size_t room, uintptr_t at)
     if (word == WORD_HEAP)
         return os_format(out, room, "in hakmem's own data of a thread");
     if (word == WORD_RUN || word == WORD_BIG)
-        return os_format(out, room, "in the first 64 KiB of a live block of %u bytes",
+        return os_format(out, room, "in the unit where a live block of %u bytes starts",
                          slab_at(unit)->size);
     if (word == WORD_FREED)
         return os_format(out, room, "in a large block that has been freed");

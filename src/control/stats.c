@@ -6,6 +6,7 @@
 #include "heap/registry.h"
 #include "heap/runs.h"
 #include "os/os.h"
+#include "pages/pages.h"
 #include "purge/purge.h"
 #include "super/super.h"
 
@@ -26,7 +27,7 @@ static void add_class(struct numbers *n, struct heap *h, uint32_t class)
     to->magazine += kept;
     to->slabs += c->slabs;
     n->slabs += c->slabs;
-    n->slab_bytes += (size_t)c->slabs * hak_classes[class].units * UNIT_SIZE;
+    n->slab_bytes += c->slabs * class_slab_bytes(class);
 }
 
 static void add_heap(struct heap *h, void *context)
@@ -59,8 +60,8 @@ void numbers_read(struct numbers *n)
     runs_live(&n->run_bytes, &n->run_blocks);
     n->big_blocks = big_live_count();
     n->big_bytes = big_live_bytes();
-    n->super_bytes = supers_mapped() << GRANULE_SHIFT;
-    n->dirty_bytes = units_dirty() * UNIT_SIZE;
+    n->super_bytes = (supers_mapped() + pages_granules()) << GRANULE_SHIFT;
+    n->dirty_bytes = units_dirty() * UNIT_SIZE + pages_dirty();
     n->big_cached = big_cached_bytes();
     n->purged_bytes = purge_total();
 }

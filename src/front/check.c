@@ -68,7 +68,7 @@ static _Noreturn void die(const void *p, const char *what)
     if (unit >= hak_region.units)
         os_fatal("%s(%p): invalid pointer: it was not allocated by hakmem", what, at);
     bool starts = word > WORD_TAG_MAX ? slab_block_starts_at(slab_of_unit(unit), p)
-                                      : word == WORD_FREED && p == unit_address(unit);
+                                      : word == WORD_FREED && p == run_address(unit);
     if (starts)
         os_fatal("%s(%p): double free or use after free: the block is free already", what, at);
     if (word > WORD_TAG_MAX)

@@ -160,11 +160,13 @@ static void *alloc_class(uint32_t class, bool *zeroed)
 HAK_INLINE void *alloc_pages(size_t size, size_t alignment, bool *zeroed)
 {
     struct heap *h = own_heap(thread_enter());
-    void *p;
-    if (size <= RUN_MAX && alignment <= UNIT_SIZE) {
-        p = run_alloc(h, size, zeroed);
-    } else {
+    void *p = NULL;
+    *zeroed = false;
+    if (size <= RUN_MAX && alignment <= UNIT_SIZE)
+        p = run_alloc(h, size, alignment, zeroed);
+    if (p == NULL) { /* or in a handler that interrupted the runs' lock */
         p = big_alloc(size, alignment, zeroed);
+        purge_note_big();
     }
     thread_leave();
     return p;
@@ -285,7 +287,6 @@ size_t front_trim(void)
 {
     struct heap *h = own_heap(thread_enter());
     if (h != NULL) {
-        runs_empty(h);
         lock_take(&h->lock);
         inbox_drain(h, false);
         heap_empty_magazines(h);
@@ -303,7 +304,7 @@ size_t front_trim(void)
 static _Noreturn HAK_COLD void die_not_a_block(const void *p, const char *what, uintptr_t word)
 {
     uintptr_t at = (uintptr_t)p;
-    if (word == WORD_FREED && (at & (UNIT_SIZE - 1)) == 0)
+    if (word == WORD_FREED && p == run_address(unit_of(p)))
         os_fatal("%s(%p): double free or use after free: the block is free already", what, at);
     if (unit_of(p) < hak_region.units)
         os_fatal("%s(%p): invalid pointer: no block starts there", what, at);
@@ -313,8 +314,10 @@ static _Noreturn HAK_COLD void die_not_a_block(const void *p, const char *what, 
 HAK_INLINE bool is_block_start(const void *p, size_t unit, uintptr_t word)
 {
     if (word <= WORD_TAG_MAX)
-        return (word == WORD_RUN || word == WORD_BIG) && p == unit_address(unit);
+        return (word == WORD_RUN || word == WORD_BIG) && p == run_address(unit);
     uint32_t class = class_of_word(word);
+    if (class >= FIRST_PAGED)
+        return p == run_address(unit);
     size_t offset = (uintptr_t)p & (UNIT_SIZE - 1);
     if (hak_classes[class].units > 1)
         offset += (size_t)slab_at(unit)->back << UNIT_SHIFT;
@@ -349,6 +352,8 @@ static void free_pages(void *p, uintptr_t word)
 {
     struct heap *h = own_heap(thread_enter());
     bool freed = word == WORD_RUN ? run_free(h, unit_of(p)) : big_free(unit_of(p));
+    if (word == WORD_BIG)
+        purge_look_soon();
     thread_leave();
     if (!freed)
         die_not_a_block(p, "free", WORD_FREED);
@@ -411,8 +416,10 @@ static void *resize_pages(void *p, uintptr_t word, size_t size)
     struct heap *h = own_heap(thread_enter());
     if (word == WORD_RUN && size > SLAB_MAX && size <= RUN_MAX)
         q = run_resize(h, unit_of(p), size) ? p : NULL;
-    else if (word == WORD_BIG && size > RUN_MAX && size <= PTRDIFF_MAX)
+    else if (word == WORD_BIG && size > RUN_MAX && size <= PTRDIFF_MAX) {
         q = big_resize(unit_of(p), size);
+        purge_note_big();
+    }
     thread_leave();
     return q;
 }

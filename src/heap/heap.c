@@ -6,6 +6,7 @@
 #include "hakmem/inline.h"
 #include "heap/registry.h"
 #include "os/os.h"
+#include "pages/pages.h"
 #include "purge/purge.h"
 #include "super/super.h"
 
@@ -83,11 +84,31 @@ void slab_unlist(struct heap *h, struct slab *s)
 
 /* ---- slabs come and go ---- */
 
+/* Memory for a slab: units, or pages for a block that is a slab by itself. Returns its first unit. */
+static ptrdiff_t slab_memory_take(uint32_t class, bool *zeroed)
+{
+    if (class < FIRST_PAGED)
+        return units_take(hak_classes[class].units, zeroed);
+    ptrdiff_t page = pages_take(pages_for(class_slab_bytes(class)), 1, zeroed);
+    if (page < 0)
+        return REGION_NONE;
+    slab_at(unit_of_page((size_t)page))->run_at = place_in_unit((size_t)page);
+    return (ptrdiff_t)unit_of_page((size_t)page);
+}
+
+static void slab_memory_give(const struct slab *s)
+{
+    if (s->class < FIRST_PAGED)
+        units_give(slab_unit(s), hak_classes[s->class].units, slab_touched_units(s));
+    else
+        pages_give(page_of(slab_base(s)), pages_for(class_slab_bytes(s->class)));
+}
+
 static struct slab *slab_unused_to_owned(struct heap *h, uint32_t class)
 {
     bool zeroed;
     uint32_t units = hak_classes[class].units;
-    ptrdiff_t unit = units_take(units, &zeroed);
+    ptrdiff_t unit = slab_memory_take(class, &zeroed);
     if (unit < 0) {
         count(h, COUNTER_pool_miss, 1);
         return NULL;
@@ -95,8 +116,9 @@ static struct slab *slab_unused_to_owned(struct heap *h, uint32_t class)
     count(h, COUNTER_pool_stage2, 1);
     struct class_slabs *c = &h->classes[class];
     if (zeroed) {
-        purge_note_fresh((size_t)units * UNIT_SIZE);
-        if (units == 1 && c->slabs >= PREFAULT_FROM && hak_options.prefault) {
+        purge_note_fresh(class_slab_bytes(class));
+        if (units == 1 && class < FIRST_PAGED && c->slabs >= PREFAULT_FROM &&
+            hak_options.prefault) {
             os_prefault(unit_address((size_t)unit), UNIT_SIZE);
             count(h, COUNTER_prefault, 1);
         }
@@ -120,7 +142,7 @@ static void slab_owned_to_unused(struct heap *h, struct slab *s)
     for (uint32_t i = 0; i < units; i++)
         unit_set_word(unit + i, WORD_NONE);
     count(h, COUNTER_slab_release, 1);
-    units_give(unit, units, slab_touched_units(s));
+    slab_memory_give(s);
 }
 
 /* ---- empty slabs that stay ----
@@ -138,7 +160,8 @@ static bool slab_used_to_kept(struct heap *h, struct slab *s)
 {
     struct class_slabs *c = &h->classes[s->class];
     size_t bytes = touched_bytes(s);
-    if (c->kept != 0 || load_relaxed(&hak_kept_bytes) + bytes > KEPT_MOST)
+    if (c->kept != 0 || load_relaxed(&hak_kept_bytes) + bytes > KEPT_MOST ||
+        s->class >= FIRST_PAGED) /* whose pages are joined with what is free beside them */
         return false;
     add_relaxed(&hak_kept_bytes, bytes);
     c->kept = (uint32_t)slab_unit(s) + 1;

@@ -66,15 +66,7 @@ struct live_runs {
     _Atomic size_t bytes, count;
 };
 
-enum { RUN_CACHE_SLOTS = 4, OUTBOX_SLOTS = 32 };
-
-/* Freed runs this thread keeps. Its thread alone. */
-struct run_cache {
-    uint32_t count;
-    uint32_t units;
-    uint32_t unit[RUN_CACHE_SLOTS]; /* oldest first */
-    uint8_t length[RUN_CACHE_SLOTS];
-};
+enum { OUTBOX_SLOTS = 32 };
 
 /* Blocks on their way home, gathered by destination. The sender's thread alone, until it is pushed into
  * the owner's inbox. */
@@ -105,7 +97,6 @@ struct heap {
     struct heap *orphan_next; /* registry's list, under its lock */
     bool fork_held;           /* locked by the thread that forks, which alone looks at these two */
     struct block *fork_inbox; /* what the inbox held when it was closed */
-    struct run_cache runs;
     struct live_runs live_runs;
     struct outbox outbox[OUTBOX_SLOTS];
     struct class_slabs classes[CLASS_COUNT];

@@ -101,8 +101,10 @@ static void move_budget_hand(struct heap *h)
     h->classes[class].active = false;
 }
 
-static uint32_t spill_batch(uint32_t cap)
+static uint32_t spill_batch(uint32_t cap, uint32_t class)
 {
+    if (class >= FIRST_PAGED)
+        return 1;
     uint32_t half = (cap + 1) / 2, share = cap / BATCH_SHARE;
     uint32_t batch = share < BATCH_MAX ? BATCH_MAX : share;
     return batch < half ? batch : half;
@@ -127,7 +129,7 @@ static void note_swing(struct heap *h, uint32_t class)
     struct class_slabs *c = &h->classes[class];
     if (c->spilled == 0)
         return;
-    uint32_t kept = m->cap - spill_batch(m->cap) + 1;
+    uint32_t kept = m->cap - spill_batch(m->cap, class) + 1;
     if (m->swings < SWINGS_ENOUGH &&
         sum_of(magazine_slots(m) + (m->cap - kept), kept) == c->spilled)
         m->swings++;
@@ -166,8 +168,10 @@ static bool worth_a_refill(uint32_t class)
     return hak_classes[class].size > hak_region.page_size;
 }
 
-static uint32_t next_batch(struct magazine *m)
+static uint32_t next_batch(struct magazine *m, uint32_t class)
 {
+    if (class >= FIRST_PAGED)
+        return m->batch = 1; /* each is a slab of its own: nothing is saved by taking more */
     uint32_t most = (m->cap + 1) / 2 < BATCH_MAX ? (m->cap + 1) / 2 : BATCH_MAX;
     uint32_t batch = m->batch != 0 ? 2U * m->batch : BATCH_FIRST;
     m->batch = (uint16_t)(batch < most ? batch : most);
@@ -181,7 +185,7 @@ static void *fill(struct heap *h, uint32_t class, bool *zeroed)
     adjust_slots(h, class);
     if (m->cap == 0)
         return heap_take_one(h, class);
-    uint32_t wanted = next_batch(m);
+    uint32_t wanted = next_batch(m, class);
     if (zeroed != NULL && (wanted == 1 || worth_a_refill(class)) && next_is_zeroed(h, class)) {
         *zeroed = true;
         wanted = 1;
@@ -233,7 +237,7 @@ static void spill(struct heap *h, uint32_t class, void *p)
     struct magazine *m = magazine_of(h, class);
     magazine_close(m);
     void **slots = magazine_slots(m);
-    uint32_t batch = spill_batch(m->cap), keep = m->cap - batch;
+    uint32_t batch = spill_batch(m->cap, class), keep = m->cap - batch;
     heap_put_all(h, class, slots + keep, batch);
     memmove(slots + batch, slots, keep * sizeof *slots);
     slots[batch - 1] = p;

@@ -5,6 +5,7 @@
 #include "big/big.h"
 #include "heap/runs.h"
 #include "os/os.h"
+#include "pages/pages.h"
 #include "purge/purge.h"
 #include "super/super.h"
 
@@ -116,7 +117,6 @@ struct heap *registry_attach(void)
 
 void registry_abandon(struct heap *h)
 {
-    runs_empty(h);
     lock_take(&h->lock);
     heap_empty_magazines(h);
     outbox_flush_all(h);
@@ -204,10 +204,10 @@ struct slab *registry_adopt_slab(struct heap *h, uint32_t class)
 
 /* A fork copies the process page by page while other threads run, so before it all locks are taken
  * and all inboxes closed: nothing that the child will read changes meanwhile. In the child only the
- * forking thread exists. The others' heaps become orphans; what their magazines, outboxes and run
- * caches held is given up, because the picture of those may be torn. */
+ * forking thread exists. The others' heaps become orphans; what their magazines and outboxes held
+ * is given up, because the picture of those may be torn. */
 
-enum { FORK_REGISTRY, FORK_PURGE, FORK_BIG, FORK_REGION, FORK_LOCKS };
+enum { FORK_REGISTRY, FORK_PURGE, FORK_BIG, FORK_PAGES, FORK_REGION, FORK_LOCKS };
 
 static bool fork_taken[FORK_LOCKS]; /* under the fork lock */
 
@@ -217,7 +217,7 @@ static _Atomic size_t stalled_threads;
 
 static struct lock *fork_lock_at(int i)
 {
-    struct lock *const locks[FORK_LOCKS] = {&registry.lock, purge_lock(), big_lock(),
+    struct lock *const locks[FORK_LOCKS] = {&registry.lock, purge_lock(), big_lock(), pages_lock(),
                                             region_lock()};
     return locks[i];
 }
@@ -299,12 +299,13 @@ static bool fork_take_heaps(void)
 static bool fork_take_all(void)
 {
     return fork_take_heaps() && fork_take_global(FORK_PURGE) && fork_take_global(FORK_BIG) &&
-           fork_take_global(FORK_REGION);
+           fork_take_global(FORK_PAGES) && fork_take_global(FORK_REGION);
 }
 
 static void fork_give_all(void)
 {
     fork_give_global(FORK_REGION);
+    fork_give_global(FORK_PAGES);
     fork_give_global(FORK_BIG);
     fork_give_global(FORK_PURGE);
     registry_each(fork_give_heap, NULL);
@@ -365,7 +366,6 @@ static void forget_thread_of(struct heap *h)
     }
     for (int i = 0; i < OUTBOX_SLOTS; i++)
         h->outbox[i] = (struct outbox){0};
-    h->runs = (struct run_cache){0};
     if (load_relaxed(&h->state) == HEAP_LIVE)
         set_state(h, HEAP_ORPHAN);
 }

@@ -8,7 +8,7 @@
 /* A heap for the calling thread: an orphan with all it holds, or a new one. NULL: no memory. */
 struct heap *registry_attach(void);
 
-/* The calling thread ends: its magazines, outboxes and runs go back, its heap becomes an orphan. */
+/* The calling thread ends: its magazines and outboxes go back, its heap becomes an orphan. */
 void registry_abandon(struct heap *h);
 
 /* Some heap, locked, for a single operation of a thread that cannot use its own. */

@@ -19,6 +19,8 @@ struct thread {
     bool exited;
     /* Inboxes are closed, by this thread: it must not wait for them to open. */
     bool closed_inboxes;
+    /* Frees in slow paths until the purge policy is looked at whatever it allows. */
+    uint8_t until_look;
     /* The thread is about to fork and holds every lock: taking and releasing are no-ops for it. */
     bool holds_all;
 };

@@ -2,7 +2,14 @@
 
 #include "os/os.h"
 
-enum { WINDOW_MS = 1000, IN_USE_SHARE = 16, SCATTER_SHARE = 4, SLACK_SHARE = 8 };
+enum {
+    WINDOW_MS = 1000,
+    IN_USE_SHARE = 16,
+    SCATTER_SHARE = 3,
+    SLACK_SHARE = 8,
+    FREES_PER_LOOK = 16
+};
+
 #define SLACK_MIN ((size_t)4 * UNIT_SIZE)
 
 /* All numbers are approximate under races, which cost a little memory or a few faults and nothing else. */
@@ -20,6 +27,8 @@ static struct {
     _Atomic size_t most, least, most_before, least_before;
 } purge;
 
+_Atomic size_t hak_purge_allowed;
+
 static size_t largest(size_t a, size_t b)
 {
     return a > b ? a : b;
@@ -32,7 +41,7 @@ static size_t least_of(size_t a, size_t b)
 
 static size_t in_use_now(void)
 {
-    return units_in_use() * UNIT_SIZE + big_live_bytes();
+    return units_in_use() * UNIT_SIZE + pages_in_use() + big_live_bytes();
 }
 
 static size_t slack(size_t allowed)
@@ -114,15 +123,19 @@ void purge_note_fresh(size_t bytes)
 
 /* ---- purge ---- */
 
-/* Big blocks first: one call gives most back. */
+static size_t less(size_t a, size_t b)
+{
+    return a > b ? a - b : 0;
+}
+
+/* Big blocks first, then runs: one call gives most back. */
 static size_t purge_down_to(size_t keep)
 {
     size_t kept = load_relaxed(&hak_kept_bytes); /* not to be had here */
-    keep = keep > kept ? keep - kept : 0;
-    size_t bytes =
-        big_purge(keep > units_dirty() * UNIT_SIZE ? keep - units_dirty() * UNIT_SIZE : 0);
-    size_t big = big_cached_bytes();
-    bytes += supers_purge((keep > big ? keep - big : 0) / UNIT_SIZE) * UNIT_SIZE;
+    keep = less(keep, kept);
+    size_t bytes = big_purge(less(keep, pages_dirty() + units_dirty() * UNIT_SIZE));
+    bytes += pages_purge(less(keep, big_cached_bytes() + units_dirty() * UNIT_SIZE));
+    bytes += supers_purge(less(keep, big_cached_bytes() + pages_dirty()) / UNIT_SIZE) * UNIT_SIZE;
     add_relaxed(&purge.total, bytes);
     return bytes;
 }
@@ -151,8 +164,7 @@ static HAK_COLD void purge_excess(size_t allowed)
     thread_leave();
 }
 
-/* Big blocks took from the kernel since the last look. */
-static void note_fresh_big(void)
+void purge_note_big(void)
 {
     size_t fresh = big_fresh_bytes(), seen = load_relaxed(&purge.big_fresh_seen);
     if (fresh != seen) {
@@ -163,11 +175,12 @@ static void note_fresh_big(void)
 
 void purge_look(size_t dirty)
 {
-    note_fresh_big();
     size_t in_use = in_use_now();
     note_demand(in_use);
     roll_window(in_use);
     size_t allowed = allowance(in_use);
+    store_relaxed(&hak_purge_allowed, allowed + slack(allowed));
+    hak_thread.until_look = FREES_PER_LOOK;
     if (dirty > allowed + slack(allowed))
         purge_excess(allowed);
 }
@@ -177,6 +190,9 @@ size_t purge_everything(void)
     if (!lock_take_if_safe(&purge.lock))
         return 0;
     size_t bytes = purge_down_to(0);
+    /* Whoever asks for this wants nothing kept for what has been. */
+    store_relaxed(&purge.regret, (size_t)0);
+    store_relaxed(&purge.recent, (size_t)0);
     lock_release(&purge.lock);
     return bytes;
 }

@@ -5,40 +5,59 @@
  *   1/16 of what is in use
  *   regret                 what was purged and needed again within a second, but no more than makes up,
  *                          with what is in use, for the highest demand of the last two seconds and a
- *                          quarter for what lies scattered
- * Regret grows up to the swing between most and least in use lately, or retain_max if that is more, and
- * halves with each second in which demand did not swing by half of it. So a program whose demand goes
- * up and down keeps what it will need again, one that frees a peak once keeps the floor, and one that
- * stops for good at the lowest point keeps no more than its last swing.
+ *                          third for what lies scattered
+ * Regret grows up to the swing between most and least in use lately, and a third of the most, or
+ * retain_max if that is more. It halves with each second in which demand did not swing by half of it. So
+ * a program whose demand goes up and down keeps what it will need again, one that frees a peak once
+ * keeps the floor, and one that stops for good at the lowest point keeps no more than its last swing
+ * and that third, until its next frees.
  *
- * Calls: super, big, os. Called by: heap, front, api. */
+ * Calls: super, pages, big, os. Called by: heap, front, api. */
 #ifndef HAK_PURGE_H
 #define HAK_PURGE_H
 
 #include "big/big.h"
 #include "control/options.h"
+#include "os/thread.h"
+#include "pages/pages.h"
 #include "super/super.h"
 
 /* Fresh pages had to be taken from the kernel: if the like was purged a moment ago, keep more. */
 void purge_note_fresh(size_t bytes);
 
+/* The same for what big blocks took since the last call. */
+void purge_note_big(void);
+
 /* Free memory that keeps its pages. */
 HAK_INLINE size_t purge_dirty_bytes(void)
 {
-    return units_dirty() * UNIT_SIZE + big_cached_bytes() + load_relaxed(&hak_kept_bytes);
+    return units_dirty() * UNIT_SIZE + pages_dirty() + big_cached_bytes() +
+           load_relaxed(&hak_kept_bytes);
 }
 
 void purge_look(size_t dirty);
 
-/* Purges what exceeds the allowance. Called without any lock, after memory was freed. */
+/* What was allowed at the last look, by anyone. */
+extern _Atomic size_t hak_purge_allowed __attribute__((visibility("hidden")));
+
+/* Purges what exceeds the allowance. Called without any lock, after memory was freed. Demand is looked at
+ * now and then even if nothing seems due: what is allowed goes down when demand has been low. */
 HAK_INLINE void purge_if_due(void)
 {
     size_t dirty = purge_dirty_bytes();
-    if (HAK_UNLIKELY(dirty > hak_options.retain))
+    if (HAK_LIKELY(dirty <= hak_options.retain))
+        return;
+    if (dirty > load_relaxed(&hak_purge_allowed) || hak_thread.until_look-- == 0)
         purge_look(dirty);
 }
 
-/* Purges all that is free. Returns bytes given back. */
+/* The next purge_if_due of this thread looks: much was freed at once. */
+HAK_INLINE void purge_look_soon(void)
+{
+    hak_thread.until_look = 0;
+}
+
+/* Purges all that is free and forgets regret. Returns bytes given back. */
 size_t purge_everything(void);
 
 /* Bytes purged since the start. */

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#define CAPACITY(size, units) ((uint32_t)((units)*UNIT_SIZE / (size)))
+#define CAPACITY(size, units) ((size) > UNIT_SIZE ? 1 : (uint32_t)((units)*UNIT_SIZE / (size)))
 #define RECIPROCAL(size) ((uint32_t)((((uint64_t)1 << 32) + (size)-1) / (size)))
 
 const struct class_info hak_classes[CLASS_COUNT] = {
@@ -13,7 +13,8 @@ const struct class_info hak_classes[CLASS_COUNT] = {
 };
 
 #define CLASS(index, from, size, units, slots)                                                     \
-    _Static_assert((units) <= 8 && CAPACITY(size, units) >= 2 && (size) % 8 == 0 &&                \
+    _Static_assert((units) <= 8 && (CAPACITY(size, units) >= 2) == ((index) < FIRST_PAGED) &&      \
+                       (size) % 8 == 0 &&                                                          \
                        ((index) < FIRST_MAPPED || CAPACITY(size, units) <= MAP_WORDS * 64),        \
                    "class " #index);
 #include "slab/size_classes.def"
@@ -29,7 +30,8 @@ uint32_t class_for_aligned(size_t size, size_t alignment)
     /* Slabs start at unit boundaries, so a block is as aligned as its size is. */
     while (class < CLASS_COUNT && (hak_classes[class].size & (alignment - 1)) != 0)
         class ++;
-    return class;
+    /* A paged one starts at any page. */
+    return class < FIRST_PAGED || alignment <= hak_region.page_size ? class : CLASS_COUNT;
 }
 
 void slab_init(size_t unit, uint32_t class, struct heap *owner, bool zeroed)
@@ -43,6 +45,8 @@ void slab_init(size_t unit, uint32_t class, struct heap *owner, bool zeroed)
     s->used = 0;
     s->carved = s->high = 0;
     s->next = s->prev = 0;
+    if (class < FIRST_PAGED)
+        s->run_at = 0;
     s->class = (uint8_t) class;
     s->listed = false;
     s->zeroed = zeroed;

@@ -36,6 +36,10 @@ struct block {
  * below that a list through the blocks, several of which share a line. */
 enum { FIRST_MAPPED = CLASS_4, MAP_WORDS = 16 };
 
+/* From here on a slab is one block, of pages and not of units, and starts at any page. At most one starts in a
+ * unit. */
+enum { FIRST_PAGED = CLASS_81 };
+
 struct slab {
     /* Owner, under its heap's lock. */
     _Alignas(64) union {
@@ -57,7 +61,7 @@ struct slab {
     uint8_t back;    /* units back to the slab's first unit */
     bool listed;     /* in that list: true unless no block is free */
     bool zeroed;     /* blocks not carved yet read as zeros */
-    uint8_t units;   /* of a run */
+    uint8_t run_at;  /* page of the unit at which a run or paged slab starts; else 0 */
     size_t size;     /* of a run or big block: usable bytes */
     size_t granules; /* of a big block */
 };
@@ -104,7 +108,7 @@ HAK_INLINE uint64_t *slab_map(const struct slab *s)
 
 HAK_INLINE bool slab_is_mapped(const struct slab *s)
 {
-    return s->class >= FIRST_MAPPED;
+    return (uint32_t)s->class - FIRST_MAPPED < FIRST_PAGED - FIRST_MAPPED;
 }
 
 HAK_INLINE bool slab_has_freed(const struct slab *s)
@@ -119,7 +123,14 @@ HAK_INLINE size_t slab_unit(const struct slab *s)
 
 HAK_INLINE char *slab_base(const struct slab *s)
 {
-    return unit_address(slab_unit(s));
+    return (char *)unit_address(slab_unit(s)) + s->run_at * hak_region.page_size;
+}
+
+/* What a slab of the class occupies. */
+HAK_INLINE size_t class_slab_bytes(uint32_t class)
+{
+    const struct class_info *c = &hak_classes[class];
+    return class < FIRST_PAGED ? c->units * UNIT_SIZE : round_up(c->size, hak_region.page_size);
 }
 
 /* Makes unused units a slab of the class, and an empty slab unused. */

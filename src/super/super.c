@@ -180,17 +180,6 @@ ptrdiff_t units_take(uint32_t n, bool *zeroed)
     return got;
 }
 
-bool units_extend(size_t first, uint32_t n, bool *zeroed)
-{
-    uint32_t at = (uint32_t)(first % GRANULE_UNITS);
-    if (at == 0 || at + n > GRANULE_UNITS)
-        return false;
-    if (!claim(first / GRANULE_UNITS, run_mask(at, n)))
-        return false;
-    *zeroed = taken_clean(first / GRANULE_UNITS, run_mask(at, n));
-    return true;
-}
-
 void units_give(size_t first, uint32_t n, uint32_t touched)
 {
     size_t granule = first / GRANULE_UNITS;

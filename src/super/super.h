@@ -30,9 +30,6 @@ HAK_INLINE struct super *super_at(size_t granule)
  * not cut short by them. */
 ptrdiff_t units_take(uint32_t n, bool *zeroed);
 
-/* Takes the n units behind a taken run inside its SuperSlab, if they are free. */
-bool units_extend(size_t first, uint32_t n, bool *zeroed);
-
 /* Gives units back, of which the first `touched` may have been written to. */
 void units_give(size_t first, uint32_t n, uint32_t touched);
 

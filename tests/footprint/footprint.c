@@ -5,6 +5,8 @@
  *                        than at the start
  *     footprint peak     600 MiB freed, then a little work: below 10 % of the peak within 5 s
  *     footprint steady   replacing blocks at random takes no page faults
+ *     footprint swing    neither does demand that goes up and down; when it has stopped, what was kept
+ *                        for it is bounded, and goes with a little work within 8 s
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -200,21 +202,92 @@ static void check_steady(void)
     }
 }
 
+/* ---- demand that goes up and down ---- */
+
+enum {
+    SWING_BLOCKS = 400,
+    SWING_LARGEST_KIB = 4096,
+    SWINGS = 40,
+    SWING_FAULTS_MOST = 1000, /* in the second half of them, of some 20,000 pages each */
+    CALM_ROUNDS = 80,         /* of 100 ms */
+};
+
+/* The same blocks each time. */
+static size_t swing(void)
+{
+    static struct parcel *blocks[SWING_BLOCKS];
+    struct rng rng = rng_seeded(1, 2);
+    size_t bytes = 0;
+    for (size_t i = 0; i < SWING_BLOCKS; i++) {
+        size_t size = rng_below(&rng, 16) == 0 ? rng_size(&rng, 256 * KIB, SWING_LARGEST_KIB * KIB)
+                                               : rng_size(&rng, 16, 64 * KIB);
+        blocks[i] = parcel_new(size, i);
+        bytes += size;
+    }
+    for (size_t i = 0; i < SWING_BLOCKS; i++) {
+        parcel_end(blocks[i]);
+    }
+    return bytes;
+}
+
+/* Enough that not all of it is served by what a thread keeps for itself. */
+static void work_a_little(struct rng *rng)
+{
+    struct parcel *blocks[100];
+    for (uint64_t i = 0; i < 100; i++) {
+        blocks[i] = parcel_new(rng_size(rng, 2 * KIB, 4 * KIB), i);
+    }
+    for (uint64_t i = 0; i < 100; i++) {
+        parcel_end(blocks[i]);
+    }
+}
+
+static void check_swing(void)
+{
+    struct rng rng = rng_seeded(1, 3);
+    work_a_little(&rng);
+    size_t before = rss_bytes(), bytes = 0;
+    for (int i = 0; i < SWINGS / 2; i++) {
+        bytes = swing();
+    }
+    long faults = page_faults();
+    for (int i = 0; i < SWINGS / 2; i++) {
+        swing();
+    }
+    faults = page_faults() - faults;
+    size_t stopped = rss_bytes(), after = stopped;
+    for (int round = 0; round < CALM_ROUNDS && after > before + IDLE_SLACK_KIB * KIB; round++) {
+        work_a_little(&rng);
+        sleep_ms(100);
+        after = rss_bytes();
+    }
+    note(
+        "%ld page faults in %d swings of %.1f MiB; resident %.1f MiB at the start, %.1f MiB when they "
+        "stopped, %.1f MiB within 8 s",
+        faults, SWINGS / 2, in_mib(bytes), in_mib(before), in_mib(stopped), in_mib(after));
+    if (faults > SWING_FAULTS_MOST) {
+        fail("more than %d page faults", SWING_FAULTS_MOST);
+    }
+    if (stopped > before + 2 * bytes) {
+        fail("more than twice what the swings needed is kept");
+    }
+    if (after > before + IDLE_SLACK_KIB * KIB) {
+        fail("more than %d KiB above the start", IDLE_SLACK_KIB);
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const struct {
         const char *name;
         void (*run)(void);
-    } scenes[] = {{"start", check_start},
-                  {"hold", hold_and_report},
-                  {"idle", check_idle},
-                  {"peak", check_peak},
-                  {"steady", check_steady}};
+    } scenes[] = {{"start", check_start}, {"hold", hold_and_report}, {"idle", check_idle},
+                  {"peak", check_peak},   {"steady", check_steady},  {"swing", check_swing}};
     for (size_t i = 0; i < sizeof scenes / sizeof scenes[0]; i++) {
         if (argc == 2 && strcmp(argv[1], scenes[i].name) == 0) {
             scenes[i].run();
             return 0;
         }
     }
-    fail("which one: start, idle, peak or steady?");
+    fail("which one: start, idle, peak, steady or swing?");
 }

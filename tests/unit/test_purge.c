@@ -1,12 +1,16 @@
 /* How much free memory keeps its pages. */
 #include "unit.h"
 
+#include <unistd.h>
+
 #include "big/big.h"
 #include "control/options.h"
+#include "pages/pages.h"
 #include "purge/purge.h"
 #include "super/super.h"
 
 enum { SUPERS = 16 };
+#define DIRTY (3 * SUPERS * GRANULE_SIZE)
 
 static int set_up(void **state)
 {
@@ -16,29 +20,63 @@ static int set_up(void **state)
 
 static size_t dirty_bytes(void)
 {
-    return units_dirty() * UNIT_SIZE + big_cached_bytes();
+    return units_dirty() * UNIT_SIZE + pages_dirty() + big_cached_bytes();
 }
 
-/* Leaves SUPERS SuperSlabs of free dirty units and as much in the cache of big blocks. */
+static void look(void)
+{
+    purge_look_soon();
+    purge_if_due();
+}
+
+static size_t take_units(void)
+{
+    bool zeroed;
+    ptrdiff_t got = units_take(GRANULE_UNITS, &zeroed);
+    assert_true(got >= 0);
+    if (zeroed)
+        purge_note_fresh(GRANULE_SIZE);
+    return (size_t)got;
+}
+
+static size_t take_pages(void)
+{
+    bool zeroed;
+    ptrdiff_t got = pages_take((uint32_t)(GRANULE_SIZE >> page_shift()), 1, &zeroed);
+    assert_true(got >= 0);
+    if (zeroed)
+        purge_note_fresh(GRANULE_SIZE);
+    return (size_t)got;
+}
+
+static void *take_big(void)
+{
+    bool zeroed;
+    void *p = big_alloc(GRANULE_SIZE, 1, &zeroed);
+    assert_non_null(p);
+    purge_note_big();
+    return p;
+}
+
+/* Leaves SUPERS SuperSlabs of free dirty units, as much in runs and in the cache of big blocks. */
 static void make_dirty(void)
 {
-    size_t units[SUPERS];
+    size_t units[SUPERS], pages[SUPERS];
     void *blocks[SUPERS];
-    bool zeroed;
     for (int i = 0; i < SUPERS; i++) {
-        ptrdiff_t got = units_take(GRANULE_UNITS, &zeroed);
-        assert_true(got >= 0);
-        units[i] = (size_t)got;
+        units[i] = take_units();
         memset(unit_address(units[i]), 'x', GRANULE_SIZE);
-        blocks[i] = big_alloc(GRANULE_SIZE, 1, &zeroed);
-        assert_non_null(blocks[i]);
+        pages[i] = take_pages();
+        memset(page_address(pages[i]), 'x', GRANULE_SIZE);
+        blocks[i] = take_big();
         memset(blocks[i], 'x', GRANULE_SIZE);
     }
     for (int i = 0; i < SUPERS; i++) {
         units_give(units[i], GRANULE_UNITS, GRANULE_UNITS);
+        pages_give(pages[i], (uint32_t)(GRANULE_SIZE >> page_shift()));
         assert_true(big_free(unit_of(blocks[i])));
     }
-    assert_true(dirty_bytes() >= 2 * SUPERS * GRANULE_SIZE);
+    assert_true(dirty_bytes() >= DIRTY);
 }
 
 static void retained_memory_stays(void **state)
@@ -47,7 +85,7 @@ static void retained_memory_stays(void **state)
     hak_options.retain = 1024 * MIB;
     make_dirty();
     size_t dirty = dirty_bytes(), total = purge_total();
-    purge_if_due();
+    look();
     assert_int_equal(dirty_bytes(), dirty);
     assert_int_equal(purge_total(), total);
 }
@@ -56,9 +94,10 @@ static void excess_goes_down_to_the_allowance(void **state)
 {
     (void)state;
     hak_options.retain = 8 * MIB;
+    purge_everything();
     make_dirty();
     size_t dirty = dirty_bytes(), total = purge_total();
-    purge_if_due();
+    look();
     /* No regret yet, and what is in use is far below sixteen times that. */
     assert_true(dirty_bytes() <= 8 * MIB);
     assert_true(dirty_bytes() > 8 * MIB - 2 * GRANULE_SIZE);
@@ -72,7 +111,7 @@ static void a_little_excess_is_let_be(void **state)
     make_dirty();
     size_t dirty = dirty_bytes();
     hak_options.retain = dirty - UNIT_SIZE; /* within the slack: not worth the calls */
-    purge_if_due();
+    look();
     assert_int_equal(dirty_bytes(), dirty);
 }
 
@@ -96,30 +135,57 @@ static void one_thread_purges_at_a_time(void **state)
 {
     (void)state;
     hak_options.retain = 0;
+    purge_everything();
     make_dirty();
     size_t dirty = dirty_bytes();
     lock_take(purge_lock());
-    purge_if_due(); /* another one is at it: goes on */
+    look(); /* another one is at it: goes on */
     assert_int_equal(dirty_bytes(), dirty);
     lock_release(purge_lock());
-    purge_if_due();
+    look();
     assert_true(dirty_bytes() < dirty);
 }
 
-static void regret_is_bounded(void **state)
+/* Demand goes up and down all the time: what it needs again stays. */
+static void an_oscillation_keeps_what_it_needs(void **state)
 {
     (void)state;
     hak_options.retain = MIB;
     hak_options.retain_max = 4 * MIB;
-    for (int i = 0; i < 4; i++) {
+    purge_everything();
+    for (int i = 0; i < 6; i++) {
         make_dirty();
-        purge_if_due();
-        purge_note_fresh(64 * MIB); /* needed again at once */
+        look();
     }
+    size_t total = purge_total();
+    for (int i = 0; i < 20; i++) {
+        make_dirty();
+        look();
+    }
+    assert_int_equal(purge_total(), total);
+    assert_true(dirty_bytes() <= DIRTY + DIRTY / 4 + GRANULE_SIZE); /* and no more than that */
+}
+
+/* ... and goes when demand has stayed low. */
+static void an_oscillation_is_forgotten(void **state)
+{
+    (void)state;
+    for (int second = 0; second < 8; second++) {
+        usleep(1100 * 1000);
+        look();
+        if (dirty_bytes() <= 2 * MIB)
+            break;
+    }
+    assert_true(dirty_bytes() <= 2 * MIB);
+}
+
+static void a_single_peak_is_not_kept(void **state)
+{
+    (void)state;
+    purge_everything();
     make_dirty();
-    purge_if_due();
-    size_t most = 4 * MIB; /* or the share of what is in use, which is less */
-    assert_true(dirty_bytes() <= most);
+    look();
+    assert_true(dirty_bytes() <= 2 * MIB);
 }
 
 int main(void)
@@ -130,7 +196,9 @@ int main(void)
         cmocka_unit_test(a_little_excess_is_let_be),
         cmocka_unit_test(everything_is_everything),
         cmocka_unit_test(one_thread_purges_at_a_time),
-        cmocka_unit_test(regret_is_bounded),
+        cmocka_unit_test(an_oscillation_keeps_what_it_needs),
+        cmocka_unit_test(an_oscillation_is_forgotten),
+        cmocka_unit_test(a_single_peak_is_not_kept),
     };
     return cmocka_run_group_tests(tests, set_up, NULL);
 }

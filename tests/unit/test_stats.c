@@ -6,6 +6,7 @@
 
 #include "control/stats.h"
 #include "front/front.h"
+#include "pages/pages.h"
 #include "super/super.h"
 
 static const size_t sizes[] = {1,           8,       9,           100,      1000,
@@ -77,7 +78,7 @@ static void sums_are_those_of_the_classes(void **state)
         kept += c->magazine;
         kept_bytes += c->magazine * info->size;
         slabs += c->slabs;
-        slab_bytes += c->slabs * info->units * UNIT_SIZE;
+        slab_bytes += c->slabs * class_slab_bytes(class);
     }
     assert_int_equal(n.small_blocks, count_of_blocks);
     assert_int_equal(n.small_bytes, bytes);
@@ -87,22 +88,17 @@ static void sums_are_those_of_the_classes(void **state)
     assert_int_equal(n.slab_bytes, slab_bytes);
 }
 
-/* Every unit in use is a slab's, a run's or a heap's: a live one's, or a kept one's. */
-static void units_in_use_are_all_accounted_for(void **state)
+/* Every unit in use is a slab's or a heap's, a live one's or a kept one's, and all pages are runs' or slabs'. */
+static void memory_in_use_is_all_accounted_for(void **state)
 {
     (void)state;
     static struct numbers n;
     alloc_all();
-    front_trim(); /* no runs are kept */
     numbers_read(&n);
-    size_t in_use = units_in_use(), runs = 0;
-    for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++) {
-        if (sizes[i] > SLAB_MAX && sizes[i] <= RUN_MAX)
-            runs += EACH * round_up(sizes[i], UNIT_SIZE) / UNIT_SIZE;
-    }
+    size_t in_use = units_in_use() * UNIT_SIZE + pages_in_use();
     assert_int_equal(n.run_blocks, RUNS * EACH); /* nobody else has any */
-    assert_int_equal(in_use, n.slab_bytes / UNIT_SIZE + runs + n.heaps);
-    assert_true(n.super_bytes >= in_use * UNIT_SIZE);
+    assert_int_equal(in_use, n.slab_bytes + n.run_bytes + n.heaps * UNIT_SIZE);
+    assert_true(n.super_bytes >= in_use);
     free_all();
 }
 
@@ -199,7 +195,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(live_bytes_are_those_of_live_blocks),
         cmocka_unit_test(sums_are_those_of_the_classes),
-        cmocka_unit_test(units_in_use_are_all_accounted_for),
+        cmocka_unit_test(memory_in_use_is_all_accounted_for),
         cmocka_unit_test(magazines_are_not_live),
         cmocka_unit_test(ended_threads_count),
         cmocka_unit_test(the_text_says_the_same),

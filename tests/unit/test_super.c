@@ -98,25 +98,6 @@ static void stretches_stay_within_a_super(void **state)
     }
 }
 
-static void extend_takes_the_neighbours(void **state)
-{
-    (void)state;
-    bool zeroed;
-    size_t unit = take(GRANULE_UNITS, &zeroed);
-    assert_int_equal(unit % GRANULE_UNITS, 0);
-    units_give(unit + 4, GRANULE_UNITS - 4, 0);
-    size_t in_use = units_in_use();
-    assert_true(units_extend(unit + 4, 4, &zeroed));
-    assert_int_equal(units_in_use(), in_use + 4);
-    assert_false(units_extend(unit + 4, 1, &zeroed)); /* taken by now */
-    assert_false(units_extend(unit + 7, 2, &zeroed)); /* one of them is */
-    assert_int_equal(units_in_use(), in_use + 4);
-    assert_true(units_extend(unit + 8, GRANULE_UNITS - 8, &zeroed));
-    assert_false(units_extend(unit + GRANULE_UNITS - 1, 2, &zeroed)); /* over the end */
-    assert_false(units_extend(unit + GRANULE_UNITS, 1, &zeroed));     /* the next SuperSlab */
-    units_give(unit, GRANULE_UNITS, 0);
-}
-
 /* Every other unit stays in use, so that no SuperSlab goes back whole. */
 static void soil_every_other(size_t *units, size_t n)
 {
@@ -241,15 +222,6 @@ static void take_held(struct held *h, uint32_t n, uintptr_t number)
     *word = number;
 }
 
-static void extend_held(struct held *h, uintptr_t number)
-{
-    bool zeroed;
-    if (h->n == 0 || !units_extend(h->unit + h->n, 1, &zeroed))
-        return;
-    mark(h->unit + h->n, 1, 0, number);
-    h->n++;
-}
-
 static void purge_now_and_then(uint32_t random)
 {
     /* One purges at a time: that is the caller's affair. */
@@ -268,7 +240,6 @@ static void *take_and_give(void *number)
         give(h, (uintptr_t)number);
         uint32_t random = next_random(&seed);
         take_held(h, random % 3 == 0 ? 1 : 1 + random % 9, (uintptr_t)number);
-        extend_held(h, (uintptr_t)number);
         purge_now_and_then(random);
     }
     for (int i = 0; i < HELD; i++)
@@ -293,7 +264,6 @@ int main(void)
         cmocka_unit_test(dirty_units_are_reused_first),
         cmocka_unit_test(singles_and_stretches_keep_apart),
         cmocka_unit_test(stretches_stay_within_a_super),
-        cmocka_unit_test(extend_takes_the_neighbours),
         cmocka_unit_test(purge_keeps_what_it_should),
         cmocka_unit_test(purged_units_are_zero_and_others_are_not),
         cmocka_unit_test(free_supers_go_back_to_the_region),

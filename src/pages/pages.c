@@ -1,0 +1,329 @@
+#include "pages/pages.h"
+
+#include "control/options.h"
+#include "os/os.h"
+#include "slab/slab.h"
+
+enum { BITS = 64, LONGEST = 512 /* pages of a granule, of 4 KiB and so at most */ };
+enum kind { CLEAN, DIRTY, KINDS };
+
+/* Free runs by length, each length a list of units in which they start (index + 1, 0 ends it), and a bit
+ * for each length that there is. */
+static struct {
+    struct lock lock;
+    uint32_t list[KINDS][LONGEST + 1];
+    uint64_t there[KINDS][LONGEST / BITS + 1];
+} pages;
+
+struct pages_counts hak_pages;
+
+/* Free runs in a unit, under the lock: the one that starts in it, and the one that ends. Where the unit's map
+ * would be if it were a slab's of many blocks, which no unit of these granules is. */
+struct free_run {
+    uint32_t next, prev; /* of its length: unit index + 1, 0 ends the list */
+    uint16_t length;     /* pages of the run that starts here; 0: none does */
+    uint16_t dirty;      /* of these, may hold something else than zeros */
+    uint16_t ending;     /* pages of the run that ends here; 0: none does */
+    uint8_t at, end;     /* the first page of the one and the last of the other, in this unit */
+};
+
+struct run {
+    size_t first;
+    uint32_t length;
+    uint32_t dirty; /* pages that may hold something, or more after a split */
+};
+
+static uint32_t least(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+static uint32_t granule_pages(void)
+{
+    return 1u << (GRANULE_SHIFT - page_shift());
+}
+
+/* ---- with the lock held ---- */
+
+static void add(_Atomic size_t *number, size_t n)
+{
+    store_relaxed(number, load_relaxed(number) + n);
+}
+
+static struct free_run *free_run_in(size_t unit)
+{
+    return (struct free_run *)(void *)slab_map(slab_at(unit));
+}
+
+static struct free_run *free_run_at(uint32_t link)
+{
+    return free_run_in(link - 1);
+}
+
+static void list_push(struct free_run *f, uint32_t link)
+{
+    enum kind kind = f->dirty != 0 ? DIRTY : CLEAN;
+    uint32_t *list = &pages.list[kind][f->length];
+    f->prev = 0;
+    f->next = *list;
+    if (*list != 0)
+        free_run_at(*list)->prev = link;
+    *list = link;
+    pages.there[kind][f->length / BITS] |= (uint64_t)1 << (f->length % BITS);
+}
+
+static void list_remove(const struct free_run *f)
+{
+    enum kind kind = f->dirty != 0 ? DIRTY : CLEAN;
+    uint32_t *list = &pages.list[kind][f->length];
+    if (f->next != 0)
+        free_run_at(f->next)->prev = f->prev;
+    if (f->prev != 0)
+        free_run_at(f->prev)->next = f->next;
+    else
+        *list = f->next;
+    if (*list == 0)
+        pages.there[kind][f->length / BITS] &= ~((uint64_t)1 << (f->length % BITS));
+}
+
+/* The units in which a free run starts and ends say so, for its neighbours to find it. */
+static void insert(struct run r)
+{
+    size_t unit = unit_of_page(r.first), last = r.first + r.length - 1;
+    struct free_run *f = free_run_in(unit), *end = free_run_in(unit_of_page(last));
+    f->length = (uint16_t)r.length;
+    f->dirty = (uint16_t)r.dirty;
+    f->at = place_in_unit(r.first);
+    end->ending = (uint16_t)r.length;
+    end->end = place_in_unit(last);
+    list_push(f, (uint32_t)unit + 1);
+    add(&hak_pages.dirty, (size_t)r.dirty << page_shift());
+}
+
+static struct run remove_at(size_t unit)
+{
+    struct free_run *f = free_run_in(unit);
+    struct run r = {unit * unit_pages() + f->at, f->length, f->dirty};
+    list_remove(f);
+    f->length = 0;
+    free_run_in(unit_of_page(r.first + r.length - 1))->ending = 0;
+    add(&hak_pages.dirty, (size_t)0 - ((size_t)r.dirty << page_shift()));
+    return r;
+}
+
+static bool ends_granule(size_t page)
+{
+    return (page & (granule_pages() - 1)) == 0;
+}
+
+static bool free_run_starts(size_t page)
+{
+    const struct free_run *f = free_run_in(unit_of_page(page));
+    return !ends_granule(page) && f->length != 0 && f->at == place_in_unit(page);
+}
+
+/* With the free runs on either side. */
+static void insert_joined(struct run r)
+{
+    if (free_run_starts(r.first + r.length)) {
+        struct run behind = remove_at(unit_of_page(r.first + r.length));
+        r.length += behind.length;
+        r.dirty += behind.dirty;
+    }
+    const struct free_run *f = free_run_in(unit_of_page(r.first - 1));
+    if (!ends_granule(r.first) && f->ending != 0 && f->end == place_in_unit(r.first - 1)) {
+        struct run before = remove_at(unit_of_page(r.first - f->ending));
+        r.first = before.first;
+        r.length += before.length;
+        r.dirty += before.dirty;
+    }
+    r.dirty = least(r.dirty, r.length);
+    insert(r);
+}
+
+/* A link to a shortest run of at least so many pages; 0: none. */
+static uint32_t find(enum kind kind, uint32_t length)
+{
+    if (length > LONGEST)
+        return 0;
+    uint32_t word = length / BITS;
+    uint64_t bits = pages.there[kind][word] & ~(uint64_t)0 << (length % BITS);
+    while (bits == 0) {
+        if (++word > LONGEST / BITS)
+            return 0;
+        bits = pages.there[kind][word];
+    }
+    return pages.list[kind][word * BITS + lowest_bit(bits)];
+}
+
+static uint32_t find_longest_dirty(void)
+{
+    for (uint32_t word = LONGEST / BITS + 1; word-- > 0;) {
+        uint64_t bits = pages.there[DIRTY][word];
+        if (bits != 0)
+            return pages.list[DIRTY][word * BITS + 63 - (uint32_t)__builtin_clzll(bits)];
+    }
+    return 0;
+}
+
+/* What r has beyond the first n pages stays free. */
+static void put_rest(struct run *r, uint32_t n)
+{
+    uint32_t rest = r->length - n;
+    if (rest != 0)
+        insert((struct run){r->first + n, rest, least(r->dirty, rest)});
+    r->length = n;
+    r->dirty = least(r->dirty, n);
+}
+
+static void skip_to_alignment(struct run *r, uint32_t alignment)
+{
+    uint32_t skipped = (uint32_t)(0 - r->first) & (alignment - 1);
+    if (skipped != 0)
+        insert((struct run){r->first, skipped, least(r->dirty, skipped)});
+    r->first += skipped;
+    r->length -= skipped;
+    r->dirty = least(r->dirty, r->length);
+}
+
+static bool take_found(struct run *r, uint32_t n, uint32_t alignment)
+{
+    /* What is aligned by chance is not looked for. */
+    uint32_t link = find(DIRTY, n + alignment - 1);
+    if (link == 0)
+        link = find(CLEAN, n + alignment - 1);
+    if (link == 0)
+        return false;
+    *r = remove_at(link - 1);
+    skip_to_alignment(r, alignment);
+    put_rest(r, n);
+    add(&hak_pages.in_use, (size_t)n << page_shift());
+    return true;
+}
+
+/* Maps are zeros where there is no slab. */
+static void clear_granule(size_t granule)
+{
+    for (size_t unit = granule * GRANULE_UNITS; unit < (granule + 1) * GRANULE_UNITS; unit++)
+        *free_run_in(unit) = (struct free_run){0};
+}
+
+static void add_granule(size_t granule, bool zeroed)
+{
+    add(&hak_pages.granules, 1);
+    insert((struct run){granule * granule_pages(), granule_pages(), zeroed ? 0 : granule_pages()});
+}
+
+/* ---- take and give ---- */
+
+/* The lock is not held while the kernel is asked. */
+static bool take_granule(void)
+{
+    bool zeroed;
+    ptrdiff_t granule = region_take(1, GRANULE_SIZE, &zeroed);
+    if (granule < 0)
+        return false;
+    if (hak_options.huge_pages)
+        os_advise_huge(granule_address((size_t)granule), GRANULE_SIZE, false);
+    if (!lock_take_if_safe(&pages.lock)) {
+        region_give((size_t)granule, 1, zeroed);
+        return false;
+    }
+    add_granule((size_t)granule, zeroed);
+    lock_release(&pages.lock);
+    return true;
+}
+
+ptrdiff_t pages_take(uint32_t n, uint32_t alignment, bool *zeroed)
+{
+    struct run r;
+    for (;;) {
+        if (!lock_take_if_safe(&pages.lock))
+            return REGION_NONE;
+        bool found = take_found(&r, n, alignment);
+        lock_release(&pages.lock);
+        if (found)
+            break;
+        if (!take_granule())
+            return REGION_NONE;
+    }
+    *zeroed = r.dirty == 0;
+    return (ptrdiff_t)r.first;
+}
+
+bool pages_extend(size_t first, uint32_t n, bool *zeroed)
+{
+    if (!lock_take_if_safe(&pages.lock))
+        return false;
+    size_t unit = unit_of_page(first);
+    bool done = free_run_starts(first) && free_run_in(unit)->length >= n;
+    if (done) {
+        struct run r = remove_at(unit);
+        put_rest(&r, n);
+        add(&hak_pages.in_use, (size_t)n << page_shift());
+        *zeroed = r.dirty == 0;
+    }
+    lock_release(&pages.lock);
+    return done;
+}
+
+void pages_give(size_t first, uint32_t n)
+{
+    if (!lock_take_if_safe(&pages.lock))
+        return; /* in a handler that interrupted this very lock: the pages stay taken */
+    insert_joined((struct run){first, n, n});
+    add(&hak_pages.in_use, (size_t)0 - ((size_t)n << page_shift()));
+    lock_release(&pages.lock);
+}
+
+/* ---- purge ---- */
+
+/* A run that is purged is nobody's meanwhile. */
+static bool take_for_purge(size_t keep, struct run *r)
+{
+    if (!lock_take_if_safe(&pages.lock))
+        return false;
+    uint32_t link = pages_dirty() > keep ? find_longest_dirty() : 0;
+    if (link != 0)
+        *r = remove_at(link - 1);
+    lock_release(&pages.lock);
+    return link != 0;
+}
+
+static void put_after_purge(struct run r)
+{
+    bool whole = r.length == granule_pages() && r.dirty == 0;
+    if (lock_take_if_safe(&pages.lock)) {
+        if (whole)
+            add(&hak_pages.granules, (size_t)0 - 1);
+        else
+            insert_joined(r);
+        lock_release(&pages.lock);
+    }
+    if (whole) {
+        clear_granule(r.first / granule_pages());
+        region_purge_maps(r.first / granule_pages());
+        region_give(r.first / granule_pages(), 1, true);
+    }
+}
+
+size_t pages_purge(size_t keep)
+{
+    size_t purged = 0;
+    struct run r;
+    bool done = true;
+    while (done && take_for_purge(keep, &r)) {
+        done = os_purge(page_address(r.first), (size_t)r.length << page_shift());
+        if (done) {
+            purged += (size_t)r.dirty << page_shift();
+            r.dirty = 0;
+        }
+        put_after_purge(r);
+    }
+    return purged;
+}
+
+struct lock *pages_lock(void)
+{
+    return &pages.lock;
+}

@@ -1,0 +1,219 @@
+/* Runs of pages: taken, extended, given back, joined, purged. */
+#include "unit.h"
+
+#include "pages/pages.h"
+
+static uint32_t shortest, granule;
+
+static int set_up(void **state)
+{
+    (void)state;
+    if (!region_init())
+        return -1;
+    shortest = unit_pages() + 1;
+    granule = (uint32_t)(GRANULE_SIZE >> page_shift());
+    return 0;
+}
+
+/* Each test starts with nothing free and dirty. */
+static int purged(void **state)
+{
+    (void)state;
+    pages_purge(0);
+    return pages_dirty() == 0 ? 0 : -1;
+}
+
+static size_t bytes_of(uint32_t n)
+{
+    return (size_t)n << page_shift();
+}
+
+static size_t take(uint32_t n, bool *zeroed)
+{
+    ptrdiff_t got = pages_take(n, 1, zeroed);
+    assert_true(got >= 0);
+    return (size_t)got;
+}
+
+static void soil(size_t page, uint32_t n)
+{
+    memset(page_address(page), 'x', bytes_of(n));
+}
+
+static void accounts_add_up(void **state)
+{
+    (void)state;
+    bool zeroed;
+    size_t in_use = pages_in_use(), granules = pages_granules();
+    for (uint32_t n = shortest; n <= granule; n++) {
+        size_t page = take(n, &zeroed);
+        assert_at(page / granule == (page + n - 1) / granule, n);
+        assert_at(pages_in_use() == in_use + bytes_of(n), n);
+        pages_give(page, n);
+        assert_at(pages_in_use() == in_use, n);
+    }
+    assert_true(pages_dirty() > 0);
+    assert_true(pages_purge(0) > 0);
+    assert_int_equal(pages_dirty(), 0);
+    assert_true(pages_granules() <= granules); /* whole ones go back */
+}
+
+static void what_is_free_side_by_side_becomes_one(void **state)
+{
+    (void)state;
+    bool zeroed;
+    size_t whole = take(granule, &zeroed); /* nobody else's */
+    pages_give(whole, granule);
+    size_t part[4];
+    for (uint32_t i = 0; i < 4; i++) {
+        part[i] = take(granule / 4, &zeroed);
+        assert_int_equal(part[i], whole + i * (granule / 4));
+    }
+    static const uint32_t order[] = {0, 2, 3, 1}; /* behind, before, both, none */
+    for (uint32_t i = 0; i < 4; i++)
+        pages_give(part[order[i]], granule / 4);
+    assert_int_equal(take(granule, &zeroed), whole);
+    pages_give(whole, granule);
+}
+
+static void the_shortest_that_fits_is_taken_dirty_ones_first(void **state)
+{
+    (void)state;
+    bool zeroed = true;
+    size_t whole = take(granule, &zeroed);
+    assert_true(zeroed);
+    uint32_t n = granule / 4;
+    pages_give(whole, n + 8); /* two stretches, a used page between them, and used ones behind */
+    pages_give(whole + n + 9, n);
+    assert_int_equal(take(n, &zeroed), whole + n + 9);
+    assert_false(zeroed); /* given back is dirty */
+    assert_int_equal(take(n, &zeroed), whole);
+    pages_give(whole, n);
+    pages_give(whole + n + 8, granule - n - 8);
+}
+
+static void extend_takes_what_is_free_behind(void **state)
+{
+    (void)state;
+    bool zeroed;
+    size_t page = take(granule, &zeroed);
+    uint32_t half = granule / 2;
+    pages_give(page + half, half);
+    assert_false(pages_extend(page + half, half + 1, &zeroed)); /* over the granule's end */
+    assert_true(pages_extend(page + half, 3, &zeroed));
+    assert_false(zeroed);
+    assert_false(pages_extend(page + half, 1, &zeroed)); /* taken by now */
+    assert_true(pages_extend(page + half + 3, half - 3, &zeroed));
+    assert_false(pages_extend(page + granule, 1, &zeroed)); /* the next granule */
+    pages_give(page, granule);
+}
+
+static void purged_pages_are_zero_and_others_are_not(void **state)
+{
+    (void)state;
+    bool zeroed;
+    size_t page = take(granule, &zeroed);
+    uint32_t n = granule / 4;
+    soil(page, granule);
+    pages_give(page, n);
+    pages_give(page + 2 * n, n);
+    assert_int_equal(pages_purge(bytes_of(n)), bytes_of(n));
+    assert_int_equal(pages_dirty(), bytes_of(n));
+    assert_int_equal(pages_purge(0), bytes_of(n));
+    assert_true(is_zero(page_address(page), bytes_of(n)));
+    assert_true(is_zero(page_address(page + 2 * n), bytes_of(n)));
+    assert_int_equal(*(char *)page_address(page + n), 'x');
+    assert_int_equal(*(char *)page_address(page + 3 * n), 'x');
+    assert_true(pages_extend(page + 2 * n, n, &zeroed) && zeroed);
+    pages_give(page + n, granule - n);
+}
+
+/* ---- threads ---- */
+
+enum { HELD = 24, ROUNDS = 20000 };
+
+struct held {
+    size_t page;
+    uint32_t n;
+};
+
+static _Atomic size_t wrong;
+
+static void check_and_give(struct held *h, size_t number)
+{
+    for (uint32_t i = 0; i < h->n; i++) {
+        if (*(size_t *)page_address(h->page + i) != number)
+            add_relaxed(&wrong, 1);
+    }
+    if (h->n != 0)
+        pages_give(h->page, h->n);
+    h->n = 0;
+}
+
+static void mark(size_t page, uint32_t n, size_t number, bool zeroed)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        size_t *word = page_address(page + i);
+        if (zeroed && *word != 0)
+            add_relaxed(&wrong, 1);
+        *word = number;
+    }
+}
+
+static void take_held(struct held *h, uint32_t random, size_t number)
+{
+    bool zeroed;
+    uint32_t n = shortest + random % (granule / 4), alignment = 1u << (random % 3);
+    ptrdiff_t page = pages_take(n, alignment <= unit_pages() ? alignment : 1, &zeroed);
+    if (page < 0 || (size_t)page % (alignment <= unit_pages() ? alignment : 1) != 0) {
+        add_relaxed(&wrong, 1);
+        return;
+    }
+    *h = (struct held){(size_t)page, n};
+    mark(h->page, n, number, zeroed);
+    if (pages_extend(h->page + n, 2, &zeroed)) {
+        mark(h->page + n, 2, number, zeroed);
+        h->n += 2;
+    }
+}
+
+static void *take_and_give(void *number)
+{
+    uint32_t seed = (uint32_t)(uintptr_t)number;
+    struct held held[HELD] = {{0}};
+    for (int i = 0; i < ROUNDS; i++) {
+        struct held *h = &held[next_random(&seed) % HELD];
+        check_and_give(h, (size_t)number);
+        take_held(h, next_random(&seed), (size_t)number);
+        if (next_random(&seed) % 256 == 0)
+            pages_purge(MIB);
+    }
+    for (int i = 0; i < HELD; i++)
+        check_and_give(&held[i], (size_t)number);
+    return NULL;
+}
+
+static void no_page_has_two_owners(void **state)
+{
+    (void)state;
+    size_t in_use = pages_in_use(), granules = pages_granules();
+    run_threads(take_and_give);
+    assert_int_equal(wrong, 0);
+    assert_int_equal(pages_in_use(), in_use);
+    pages_purge(0);
+    assert_int_equal(pages_dirty(), 0);
+    assert_true(pages_granules() <= granules);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(accounts_add_up, purged),
+        cmocka_unit_test_setup(what_is_free_side_by_side_becomes_one, purged),
+        cmocka_unit_test_setup(the_shortest_that_fits_is_taken_dirty_ones_first, purged),
+        cmocka_unit_test_setup(extend_takes_what_is_free_behind, purged),
+        cmocka_unit_test_setup(purged_pages_are_zero_and_others_are_not, purged),
+        cmocka_unit_test_setup(no_page_has_two_owners, purged),
+    };
+    return cmocka_run_group_tests(tests, set_up, NULL);
+}

@@ -93,7 +93,8 @@ static size_t recent_swing(void)
 {
     size_t peak = recent_peak();
     size_t low = least_of(load_relaxed(&purge.least), load_relaxed(&purge.least_before));
-    return peak - least_of(low, peak) + peak / SCATTER_SHARE;
+    size_t swing = peak - least_of(low, peak);
+    return swing + least_of(swing, peak / SCATTER_SHARE);
 }
 
 static size_t allowance(size_t in_use)

@@ -374,9 +374,9 @@ HAK_INLINE bool free_away(void *p)
     return sent;
 }
 
-void front_free_slow(void *p)
+static HAK_NOINLINE void free_any(void *p)
 {
-    if (free_away(p) || p == NULL)
+    if (p == NULL)
         return;
     int saved = errno;
     uintptr_t word = word_of(p, "free");
@@ -386,6 +386,12 @@ void front_free_slow(void *p)
         free_pages(p, word);
     purge_if_due();
     errno = saved;
+}
+
+void front_free_slow(void *p)
+{
+    if (!free_away(p))
+        free_any(p);
 }
 
 /* ---- size and resize ---- */

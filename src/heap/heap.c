@@ -4,6 +4,7 @@
 
 #include "control/options.h"
 #include "hakmem/inline.h"
+#include "heap/put.h"
 #include "heap/registry.h"
 #include "os/os.h"
 #include "pages/pages.h"
@@ -204,7 +205,7 @@ struct slab *heap_find_slab(struct heap *h, uint32_t class)
     return s;
 }
 
-static HAK_COLD void die_bad_block(const struct slab *s, void *p)
+HAK_COLD void die_bad_block(const struct slab *s, void *p)
 {
     os_fatal("free(%p): not the start of a block: it lies inside a block of %u bytes", (uintptr_t)p,
              (size_t)hak_classes[s->class].size);
@@ -215,36 +216,19 @@ HAK_COLD void die_double_free(void *p)
     os_fatal("free(%p): double free: the block is free already", (uintptr_t)p);
 }
 
-/* A block of one of the heap's slabs returns to it; the heap's sums are the caller's business. */
-HAK_INLINE void put_block(struct heap *h, const struct class_info *c, struct slab *s, void *p)
+void slab_put_first_or_last(struct heap *h, struct slab *s)
 {
-    size_t offset = (size_t)((char *)p - slab_base(s));
-    uint32_t index = class_block_index(c, offset);
-    if (HAK_UNLIKELY(index >= s->carved || slab_knows_free(s, p, index)))
-        die_double_free(p);
-    if (HAK_UNLIKELY((size_t)index * c->size != offset))
-        die_bad_block(s, p);
-    slab_put(s, p, index);
-    if (s->used == 0) {
-        if (!slab_used_to_kept(h, s))
-            slab_owned_to_unused(h, s);
-    } else if (!s->listed) {
+    if (s->used != 0)
         slab_list(h, s);
-    }
-}
-
-static void account_put(struct heap *h, uint32_t class, size_t n)
-{
-    h->classes[class].used -= n;
-    h->used_bytes -= n * hak_classes[class].size;
+    else if (!slab_used_to_kept(h, s))
+        slab_owned_to_unused(h, s);
 }
 
 void heap_put(struct heap *h, struct slab *s, void *p)
 {
     if (HAK_UNLIKELY(load_relaxed(&s->heap) != h || s->used == 0))
         die_double_free(p);
-    account_put(h, s->class, 1);
-    put_block(h, &hak_classes[s->class], s, p);
+    put_counted(h, s->class, s, p);
 }
 
 static void return_foreign(struct heap *h, uintptr_t word, void *p)
@@ -271,7 +255,8 @@ void heap_put_all(struct heap *h, uint32_t class, void *const *blocks, size_t n)
             return_foreign(h, word, p);
         }
     }
-    account_put(h, class, put);
+    h->classes[class].used -= put;
+    h->used_bytes -= put * c->size;
 }
 
 uint32_t heap_take(struct heap *h, uint32_t class, void **out, uint32_t wanted)

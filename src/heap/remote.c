@@ -22,6 +22,7 @@
  *   - The owner that does not look (it sleeps, or only frees) is helped once INBOX_PATIENCE bytes
  *     have gathered: the lists are under the heap's lock, and its magazines are left alone. */
 #include "heap/heap.h"
+#include "heap/put.h"
 #include "heap/registry.h"
 #include "os/os.h"
 #include "purge/purge.h"
@@ -187,7 +188,7 @@ struct reception {
     uint32_t blocks, in_magazine;
 };
 
-static void receive(struct reception *r, void *p)
+HAK_INLINE void receive(struct reception *r, void *p)
 {
     size_t unit = unit_of(p);
     uintptr_t word = unit_word(unit);
@@ -203,7 +204,7 @@ static void receive(struct reception *r, void *p)
     } else if (r->own && magazine_push(magazine_of(r->heap, class), p)) {
         r->in_magazine++;
     } else {
-        heap_put(r->heap, slab_of_unit(unit), p);
+        put_counted(r->heap, class, slab_of_unit(unit), p);
     }
 }
 
@@ -220,6 +221,9 @@ static void parcel_delete(struct reception *r, struct parcel *c)
 
 static void receive_parcel(struct reception *r, struct parcel *c)
 {
+    /* Their slabs' lines may be far away, and are asked for all at once. */
+    for (uint32_t i = 0; i < c->count; i++)
+        __builtin_prefetch(slab_at(unit_of(c->blocks[i])), 1);
     for (uint32_t i = 0; i < c->count; i++)
         receive(r, c->blocks[i]);
     parcel_delete(r, c);

@@ -117,6 +117,7 @@ static struct slab *slab_unused_to_owned(struct heap *h, uint32_t class)
     count(h, COUNTER_pool_stage2, 1);
     struct class_slabs *c = &h->classes[class];
     if (zeroed) {
+        h->grown_bytes += class_slab_bytes(class);
         purge_note_fresh(class_slab_bytes(class));
         if (units == 1 && class < FIRST_PAGED && c->slabs >= PREFAULT_FROM &&
             hak_options.prefault) {
@@ -181,15 +182,19 @@ void slab_kept_to_used(struct heap *h, struct slab *s)
     sub_relaxed(&hak_kept_bytes, touched_bytes(s));
 }
 
+void class_release_kept(struct heap *h, uint32_t class)
+{
+    struct slab *s = slab_from_link(h->classes[class].kept);
+    if (s == NULL)
+        return;
+    slab_kept_to_used(h, s);
+    slab_owned_to_unused(h, s);
+}
+
 void heap_release_kept(struct heap *h)
 {
-    for (uint32_t class = 0; class < CLASS_COUNT; class ++) {
-        struct slab *s = slab_from_link(h->classes[class].kept);
-        if (s == NULL)
-            continue;
-        slab_kept_to_used(h, s);
-        slab_owned_to_unused(h, s);
-    }
+    for (uint32_t class = 0; class < CLASS_COUNT; class ++)
+        class_release_kept(h, class);
 }
 
 struct slab *heap_find_slab(struct heap *h, uint32_t class)
@@ -274,6 +279,7 @@ uint32_t heap_take(struct heap *h, uint32_t class, void **out, uint32_t wanted)
             slab_unlist(h, s);
     }
     h->classes[class].used += taken;
+    h->classes[class].taken = true;
     h->used_bytes += (size_t)taken * hak_classes[class].size;
     if (h->peak_bytes < h->used_bytes)
         h->peak_bytes = h->used_bytes;

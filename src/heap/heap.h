@@ -59,6 +59,7 @@ struct class_slabs {
     uintptr_t spilled; /* sum of what the last spill left in the magazine; 0: refilled since then */
     uint32_t kept; /* the one slab of which no block is used, unit index + 1, that stays; 0: none */
     bool active;   /* refilled or flushed since the budget's hand last came by */
+    bool taken;    /* blocks were taken from its slabs since the last sweep */
 };
 
 /* Runs allocated less runs freed by the heap's thread: may wrap, the sum over all heaps does not. */
@@ -104,6 +105,7 @@ struct heap {
     /* Bytes handed out of all slabs, under the lock, and the most of them since the magazines were
      * last emptied for having too little left behind them. */
     size_t used_bytes, peak_bytes;
+    size_t grown_bytes; /* fresh pages taken since the last sweep; under the lock */
     /* What the magazines' capacities add up to in bytes, and the class that is next to give some of it
      * up for another. Its thread alone. */
     size_t magazine_bytes;
@@ -228,6 +230,7 @@ void *heap_take_one(struct heap *h, uint32_t class);
 void heap_empty_magazines(struct heap *h);
 /* With the lock held: slabs that stayed although they are empty go back. */
 void heap_release_kept(struct heap *h);
+void class_release_kept(struct heap *h, uint32_t class);
 /* With the lock held: the slab is not empty any more, or another heap's from now on. */
 void slab_kept_to_used(struct heap *h, struct slab *s);
 /* With the lock held: `length` slots, a power of two of at most SLOTS_MOST; NULL: no memory. */

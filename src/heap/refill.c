@@ -19,6 +19,8 @@ enum {
     LONG_BYTES = 128 << 10, /* what fits into the longest magazine of a class */
     BUDGET_MIN = 2 << 20,   /* all capacities together stay within this many bytes ... */
     BUDGET_SHARE = 32,      /* ... and this share of what the heap has in use */
+    GROWN_MIN = 512 << 10,  /* growth by so much is followed by a sweep, or ... */
+    GROWN_SHARE = 32,       /* ... by this share of what is in use */
     SPARSE_SHARE = 8,       /* a class is sparse below one eighth of its blocks in use ... */
     SPARSE_MIN = 8,         /* ... of so many units and more */
     SHRUNK_SHARE = 4,       /* a heap has shrunk at a quarter of the bytes it had in use ... */
@@ -153,6 +155,29 @@ static void adjust_slots(struct heap *h, uint32_t class)
         exchange_slots(h, class, slots, wanted);
 }
 
+/* One block in the magazine of a class that nobody asks for keeps its whole slab, pages included, from
+ * others. So a heap that has grown first looks which classes it took nothing of meanwhile. One that does
+ * not grow is never swept. */
+static HAK_NOINLINE void sweep(struct heap *h)
+{
+    for (uint32_t class = 0; class < CLASS_COUNT; class ++) {
+        if (!h->classes[class].taken) {
+            empty_magazine(h, class);
+            class_release_kept(h, class);
+        }
+        h->classes[class].taken = false;
+    }
+    h->grown_bytes = 0;
+    count(h, COUNTER_sweep, 1);
+}
+
+static void sweep_if_due(struct heap *h)
+{
+    size_t share = h->used_bytes / GROWN_SHARE;
+    if (HAK_UNLIKELY(h->grown_bytes > (share > GROWN_MIN ? share : GROWN_MIN)))
+        sweep(h);
+}
+
 /* ---- refill ---- */
 
 static bool next_is_zeroed(struct heap *h, uint32_t class)
@@ -209,6 +234,7 @@ void *heap_refill(struct heap *h, uint32_t class, bool *zeroed)
     if (p == NULL) {
         magazine_close(m);
         p = fill(h, class, zeroed);
+        sweep_if_due(h);
     }
     lock_release(&h->lock);
     return p;

@@ -106,14 +106,14 @@ static bool taken_clean(size_t granule, uint32_t mask)
     return dirty == 0;
 }
 
-/* Stage 2: an unused slot of an existing SuperSlab, dirty ones first (their pages are there). */
-static ptrdiff_t take_in(size_t granule, uint32_t n, bool *zeroed)
+/* Units of a SuperSlab that are all dirty, or failing that any if `clean` ones will do. */
+static ptrdiff_t take_in(size_t granule, uint32_t n, bool clean, bool *zeroed)
 {
     struct super *s = super_at(granule);
     for (;;) {
         uint32_t free = load_relaxed(&s->free);
         uint32_t starts = runs_in(free & load_relaxed(&s->dirty), n);
-        if (starts == 0)
+        if (starts == 0 && clean)
             starts = runs_in(free, n);
         if (starts == 0)
             return REGION_NONE;
@@ -125,18 +125,34 @@ static ptrdiff_t take_in(size_t granule, uint32_t n, bool *zeroed)
     }
 }
 
-static ptrdiff_t take_existing(uint32_t n, bool *zeroed)
+static ptrdiff_t take_of_kind(enum kind kind, uint32_t n, bool clean, bool *zeroed)
 {
     size_t words = (region_top() + BITS - 1) / BITS;
     for (size_t w = 0; w < words; w++) {
-        for (uint64_t bits = load_acquire(&super_groups[w].available[kind_for(n)]); bits != 0;
-             bits &= bits - 1) {
-            ptrdiff_t got = take_in(w * BITS + lowest_bit(bits), n, zeroed);
+        uint64_t bits = load_acquire(&super_groups[w].available[kind]);
+        if (!clean)
+            bits &= load_relaxed(&super_groups[w].purgeable);
+        for (; bits != 0; bits &= bits - 1) {
+            ptrdiff_t got = take_in(w * BITS + lowest_bit(bits), n, clean, zeroed);
             if (got >= 0)
                 return got;
         }
     }
     return REGION_NONE;
+}
+
+/* Stage 2: unused units of existing SuperSlabs, those first whose pages are there. For a single unit one
+ * out of a SuperSlab of stretches is better than a page fault for each of its pages. */
+static ptrdiff_t take_existing(uint32_t n, bool *zeroed)
+{
+    enum kind kind = kind_for(n);
+    ptrdiff_t got = REGION_NONE;
+    if (units_dirty() >= n) {
+        got = take_of_kind(kind, n, false, zeroed);
+        if (got < 0 && kind == SINGLES)
+            got = take_of_kind(STRETCHES, n, false, zeroed);
+    }
+    return got >= 0 ? got : take_of_kind(kind, n, true, zeroed);
 }
 
 /* Huge pages pay once a heap is large, and cost a young one dearly. */

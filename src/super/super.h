@@ -27,7 +27,8 @@ HAK_INLINE struct super *super_at(size_t granule)
 /* Takes n <= 32 neighbouring units of one SuperSlab. Returns the first one's index or REGION_NONE;
  * `*zeroed`: all of them read as zeros. Single units and longer stretches come from SuperSlabs of
  * their own: single ones are slabs that fill up, so that huge pages pay there, and longer ones are
- * not cut short by them. */
+ * not cut short by them. But memory whose pages are there comes first, whatever its kind, for a single
+ * unit. */
 ptrdiff_t units_take(uint32_t n, bool *zeroed);
 
 /* Gives units back, of which the first `touched` may have been written to. */

@@ -491,6 +491,52 @@ static void a_heap_that_shrank_keeps_no_magazines(void **state)
     give_all_back(class);
 }
 
+/* ---- sweeps ---- */
+
+enum { GROWTH = 4000, SWING = 1024 };
+
+static void a_heap_that_grows_empties_idle_magazines(void **state)
+{
+    (void)state;
+    static void *blocks[GROWTH];
+    uint32_t idle = class_for(32768), busy = class_for(256), growing = class_for(2048);
+    (void)purge_everything(); /* so that growing takes fresh pages */
+    release(alloc(idle));
+    assert_true(magazine_kept(magazine_of(heap, idle)) > 0);
+    assert_int_equal(heap->classes[idle].slabs, 1);
+    uint64_t sweeps = counted(heap, COUNTER_sweep);
+    for (size_t i = 0; i < GROWTH; i++)
+        blocks[i] = alloc(growing);
+    assert_true(counted(heap, COUNTER_sweep) > sweeps);
+    assert_int_equal(magazine_kept(magazine_of(heap, idle)), 0);
+    assert_int_equal(heap->classes[idle].slabs, 0);
+    void *p = alloc(busy);
+    release(p);
+    assert_ptr_equal(alloc(busy), p);
+    release(p);
+    for (size_t i = 0; i < GROWTH; i++)
+        release(blocks[i]);
+    give_all_back(growing);
+    give_all_back(busy);
+    give_all_back(idle);
+}
+
+static void a_heap_that_does_not_grow_is_not_swept(void **state)
+{
+    (void)state;
+    static void *blocks[SWING];
+    uint32_t class = class_for(512);
+    for (int round = 0; round < 20; round++) {
+        uint64_t sweeps = counted(heap, COUNTER_sweep);
+        for (size_t i = 0; i < SWING; i++)
+            blocks[i] = alloc(class);
+        for (size_t i = 0; i < SWING; i++)
+            release(blocks[i]);
+        assert_at(round == 0 || counted(heap, COUNTER_sweep) == sweeps, round);
+    }
+    give_all_back(class);
+}
+
 /* ---- detached ---- */
 
 static void detached_blocks_belong_to_an_orphan(void **state)
@@ -555,6 +601,8 @@ int main(void)
         cmocka_unit_test(few_bytes_of_empty_slabs_are_kept),
         cmocka_unit_test(a_sparse_class_keeps_no_magazine),
         cmocka_unit_test(a_heap_that_shrank_keeps_no_magazines),
+        cmocka_unit_test(a_heap_that_grows_empties_idle_magazines),
+        cmocka_unit_test(a_heap_that_does_not_grow_is_not_swept),
         cmocka_unit_test(detached_blocks_belong_to_an_orphan),
         cmocka_unit_test(a_handler_frees_into_the_inbox),
     };

@@ -69,10 +69,34 @@ static void dirty_units_are_reused_first(void **state)
     units_give(b, 2, 2);
 }
 
+static void dirty_stretches_serve_single_units(void **state)
+{
+    (void)state;
+    bool zeroed;
+    supers_purge(0);
+    size_t keeps = take(2, &zeroed), stretch = take(3, &zeroed), single = take(1, &zeroed);
+    assert_true(zeroed);
+    soil(stretch, 3);
+    units_give(stretch, 3, 3);
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_int_equal(take(1, &zeroed), stretch + i);
+        assert_false(zeroed);
+    }
+    assert_int_equal(units_dirty(), 0);
+    size_t clean = take(1, &zeroed);
+    assert_true(zeroed);
+    assert_int_equal(clean / GRANULE_UNITS, single / GRANULE_UNITS);
+    units_give(clean, 1, 0);
+    units_give(single, 1, 0);
+    units_give(stretch, 3, 0);
+    units_give(keeps, 2, 0);
+}
+
 static void singles_and_stretches_keep_apart(void **state)
 {
     (void)state;
     bool zeroed;
+    supers_purge(0); /* while there is nothing dirty */
     size_t single[MANY], stretch[MANY / 4];
     for (size_t i = 0; i < ARRAY_LENGTH(single); i++)
         single[i] = take(1, &zeroed);
@@ -262,6 +286,7 @@ int main(void)
         cmocka_unit_test(accounts_add_up),
         cmocka_unit_test(untouched_units_stay_clean),
         cmocka_unit_test(dirty_units_are_reused_first),
+        cmocka_unit_test(dirty_stretches_serve_single_units),
         cmocka_unit_test(singles_and_stretches_keep_apart),
         cmocka_unit_test(stretches_stay_within_a_super),
         cmocka_unit_test(purge_keeps_what_it_should),

@@ -363,6 +363,7 @@ static void forget_thread_of(struct heap *h)
         magazine_close(m);
         magazine_set_top(m, m->end + m->cap);
         m->batch = 0;
+        h->classes[class].spilled = 0;
     }
     for (int i = 0; i < OUTBOX_SLOTS; i++)
         h->outbox[i] = (struct outbox){0};

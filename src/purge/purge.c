@@ -10,7 +10,7 @@ enum {
     FREES_PER_LOOK = 16
 };
 
-#define SLACK_MIN ((size_t)4 * UNIT_SIZE)
+#define SLACK_MIN ((size_t)2 * UNIT_SIZE)
 
 /* All numbers are approximate under races, which cost a little memory or a few faults and nothing else. */
 static struct {

@@ -11,11 +11,7 @@
 #include "purge/purge.h"
 #include "super/super.h"
 
-enum {
-    PREFAULT_FROM = 64, /* slabs of a class from which on the next one will be filled, too */
-    KEPT_MOST =
-        1 << 20, /* touched bytes of empty slabs that stay with their class, in the process */
-};
+enum { PREFAULT_FROM = 64 }; /* slabs of a class from which on the next one will be filled, too */
 
 /* Rows that do not belong into an array are folded onto its entry 0, which the first row then
  * overwrites on purpose or nobody reads. */
@@ -162,10 +158,10 @@ static bool slab_used_to_kept(struct heap *h, struct slab *s)
 {
     struct class_slabs *c = &h->classes[s->class];
     size_t bytes = touched_bytes(s);
-    if (c->kept != 0 || load_relaxed(&hak_kept_bytes) + bytes > KEPT_MOST ||
+    if (c->kept != 0 || load_relaxed(&hak_kept.slabs) + bytes > KEPT_SLABS_MOST ||
         s->class >= FIRST_PAGED) /* whose pages are joined with what is free beside them */
         return false;
-    add_relaxed(&hak_kept_bytes, bytes);
+    add_relaxed(&hak_kept.slabs, bytes);
     c->kept = (uint32_t)slab_unit(s) + 1;
     slab_restart(s);
     if (!s->listed)
@@ -179,7 +175,7 @@ void slab_kept_to_used(struct heap *h, struct slab *s)
     if (c->kept != slab_unit(s) + 1)
         return;
     c->kept = 0;
-    sub_relaxed(&hak_kept_bytes, touched_bytes(s));
+    sub_relaxed(&hak_kept.slabs, touched_bytes(s));
 }
 
 void class_release_kept(struct heap *h, uint32_t class)

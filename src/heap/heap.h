@@ -97,6 +97,7 @@ struct heap {
     struct heap *all_next;    /* every heap there is; set once */
     struct heap *orphan_next; /* registry's list, under its lock */
     bool fork_held;           /* locked by the thread that forks, which alone looks at these two */
+    size_t warm_bytes;        /* in the magazines of an orphan; under the lock */
     struct block *fork_inbox; /* what the inbox held when it was closed */
     struct live_runs live_runs;
     struct outbox outbox[OUTBOX_SLOTS];

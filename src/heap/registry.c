@@ -81,6 +81,34 @@ static void set_state(struct heap *h, enum heap_state to)
     store_release(&h->state, (uint32_t)to);
 }
 
+/* ---- warm orphans ----
+ *
+ * A program that makes a thread per task ends one and begins the next: to put a few hundred blocks back into
+ * their slabs, only to take them out again, would be most of such a thread's work here. So an ended thread's
+ * magazines stay as they are, if what they hold is little and pins little, until the next thread takes the
+ * heap. They have one bound in the process. */
+enum { WARM_SLABS_MOST = 8 << 20 /* bytes of address space that slabs of a warm heap take */ };
+
+static bool live_to_warm(struct heap *h)
+{
+    size_t slabs = 0, kept = 0;
+    for (uint32_t class = 0; class < CLASS_COUNT; class ++) {
+        slabs += h->classes[class].slabs * class_slab_bytes(class);
+        kept += magazine_kept(magazine_of(h, class)) * hak_classes[class].size;
+    }
+    if (slabs > WARM_SLABS_MOST || load_relaxed(&hak_kept.warm) + kept > WARM_MOST)
+        return false;
+    add_relaxed(&hak_kept.warm, kept);
+    h->warm_bytes = kept;
+    return true;
+}
+
+static void warm_to_live(struct heap *h)
+{
+    sub_relaxed(&hak_kept.warm, h->warm_bytes);
+    h->warm_bytes = 0;
+}
+
 static struct heap *attach_orphan(void)
 {
     if (!lock_take_if_safe(&registry.lock))
@@ -89,6 +117,7 @@ static struct heap *attach_orphan(void)
     lock_release(&registry.lock);
     if (h != NULL) {
         lock_take(&h->lock);
+        warm_to_live(h);
         set_state(h, HEAP_LIVE);
         lock_release(&h->lock);
     }
@@ -118,7 +147,8 @@ struct heap *registry_attach(void)
 void registry_abandon(struct heap *h)
 {
     lock_take(&h->lock);
-    heap_empty_magazines(h);
+    if (!live_to_warm(h))
+        heap_empty_magazines(h);
     outbox_flush_all(h);
     /* First the state, then the inbox: whoever pushes later sees the state. */
     set_state(h, HEAP_ORPHAN);
@@ -367,8 +397,7 @@ static void forget_thread_of(struct heap *h)
     }
     for (int i = 0; i < OUTBOX_SLOTS; i++)
         h->outbox[i] = (struct outbox){0};
-    if (load_relaxed(&h->state) == HEAP_LIVE)
-        set_state(h, HEAP_ORPHAN);
+    set_state(h, HEAP_ORPHAN);
 }
 
 static void fork_settle_in_child(struct heap *h, void *context)
@@ -380,7 +409,8 @@ static void fork_settle_in_child(struct heap *h, void *context)
         store_relaxed(&h->state, (uint32_t)HEAP_LOST);
         return;
     }
-    forget_thread_of(h);
+    if (load_relaxed(&h->state) == HEAP_LIVE)
+        forget_thread_of(h);
     push_orphan(h);
 }
 

@@ -132,7 +132,7 @@ static size_t less(size_t a, size_t b)
 /* Big blocks first, then runs: one call gives most back. */
 static size_t purge_down_to(size_t keep)
 {
-    size_t kept = load_relaxed(&hak_kept_bytes); /* not to be had here */
+    size_t kept = kept_bytes(); /* not to be had here */
     keep = less(keep, kept);
     size_t bytes = big_purge(less(keep, pages_dirty() + units_dirty() * UNIT_SIZE));
     bytes += pages_purge(less(keep, big_cached_bytes() + units_dirty() * UNIT_SIZE));

@@ -31,8 +31,7 @@ void purge_note_big(void);
 /* Free memory that keeps its pages. */
 HAK_INLINE size_t purge_dirty_bytes(void)
 {
-    return units_dirty() * UNIT_SIZE + pages_dirty() + big_cached_bytes() +
-           load_relaxed(&hak_kept_bytes);
+    return units_dirty() * UNIT_SIZE + pages_dirty() + big_cached_bytes() + kept_bytes();
 }
 
 void purge_look(size_t dirty);

@@ -20,7 +20,7 @@ static struct group {
 } super_groups[GROUPS];
 
 struct super_counts hak_supers;
-_Atomic size_t hak_kept_bytes;
+struct kept_counts hak_kept;
 struct super hak_early_supers[EARLY_SUPERS];
 
 static _Atomic uint64_t *purgeable_bits(size_t granule)

@@ -40,9 +40,20 @@ struct super_counts {
     _Atomic size_t mapped; /* SuperSlabs */
 };
 
-/* Touched bytes of slabs that hold no block and stay with their class (heap.c): free memory that keeps its
- * pages, as free dirty units do, and what those are allowed is what these leave. */
-extern _Atomic size_t hak_kept_bytes __attribute__((visibility("hidden")));
+/* Free memory that heaps keep for what comes next: touched bytes of slabs that hold no block and stay with
+ * their class (heap.c), and bytes in the magazines of heaps that wait for their next thread (registry.c). It
+ * keeps its pages as free dirty units do, which are allowed what this leaves. */
+enum { KEPT_SLABS_MOST = 1 << 20, WARM_MOST = 2 << 20 };
+struct kept_counts {
+    _Atomic size_t slabs, warm;
+};
+
+extern struct kept_counts hak_kept __attribute__((visibility("hidden")));
+
+HAK_INLINE size_t kept_bytes(void)
+{
+    return load_relaxed(&hak_kept.slabs) + load_relaxed(&hak_kept.warm);
+}
 
 extern struct super_counts hak_supers __attribute__((visibility("hidden")));
 

@@ -411,16 +411,16 @@ static void a_class_keeps_one_empty_slab(void **state)
     (void)state;
     uint32_t class = class_for(200);
     give_all_back(class);
-    size_t kept = load_relaxed(&hak_kept_bytes);
+    size_t kept = load_relaxed(&hak_kept.slabs);
     uint64_t released = counted(heap, COUNTER_slab_release);
     void *first = alloc(class), *p = first;
     for (int turn = 0; turn < 20; turn++) {
-        assert_int_equal(load_relaxed(&hak_kept_bytes), kept);
+        assert_int_equal(load_relaxed(&hak_kept.slabs), kept);
         release(p);
         empty_magazines();
         assert_int_equal(heap->classes[class].slabs, 1);
         assert_int_equal(heap->classes[class].used, 0);
-        assert_true(load_relaxed(&hak_kept_bytes) > kept);
+        assert_true(load_relaxed(&hak_kept.slabs) > kept);
         check_books(class);
         p = alloc(class);
         assert_ptr_equal(p, first);
@@ -429,7 +429,7 @@ static void a_class_keeps_one_empty_slab(void **state)
     release(p);
     give_all_back(class);
     assert_int_equal(heap->classes[class].slabs, 0);
-    assert_int_equal(load_relaxed(&hak_kept_bytes), kept);
+    assert_int_equal(load_relaxed(&hak_kept.slabs), kept);
 }
 
 /* So that a process which has freed everything does not keep a slab for each class it ever used. */
@@ -447,8 +447,8 @@ static void few_bytes_of_empty_slabs_are_kept(void **state)
     }
     empty_magazines();
     assert_true(counted(heap, COUNTER_slab_release) > released);
-    assert_true(load_relaxed(&hak_kept_bytes) <= 1 << 20);
-    assert_true(purge_dirty_bytes() >= load_relaxed(&hak_kept_bytes));
+    assert_true(load_relaxed(&hak_kept.slabs) <= 1 << 20);
+    assert_true(purge_dirty_bytes() >= load_relaxed(&hak_kept.slabs));
     give_all_back(class_for(512));
 }
 

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "control/stats.h"
+#include "super/super.h"
 
 enum { BATCH = 100 /* several times what is sent in one */, SIZE = 40 };
 
@@ -151,6 +152,12 @@ static void an_owner_that_does_not_look_is_helped(void **state)
     assert_int_equal(owner->classes[class_for(LARGE)].used, 0);
 }
 
+/* As if others had used up what may wait warm: abandoning empties everything. */
+static void no_warm_orphans(void)
+{
+    store_relaxed(&hak_kept.warm, (size_t)WARM_MOST);
+}
+
 /* ---- ended threads ---- */
 
 static void orphans_lose_slabs_to_the_living(void **state)
@@ -192,6 +199,32 @@ static void abandoning_empties_everything(void **state)
     assert_int_equal(owner->classes[class].used, 0);
     assert_int_equal(receive_all(third), 3);
     assert_int_equal(third->classes[class].used, 0);
+    assert_ptr_equal(registry_attach(), owner);
+}
+
+/* What a short thread leaves is there for the next one, magazines included. */
+static void a_small_orphan_waits_warm(void **state)
+{
+    (void)state;
+    void *blocks[BATCH];
+    owner->peak_bytes = 0; /* else it has shrunk since the tests before, and keeps nothing */
+    take_blocks(owner, blocks, BATCH);
+    give_blocks(owner, blocks, BATCH);
+    size_t kept = magazine_kept(magazine_of(owner, class));
+    assert_true(kept > 0);
+    store_relaxed(&hak_kept.warm, (size_t)0);
+    registry_abandon(owner);
+    assert_int_equal(magazine_kept(magazine_of(owner, class)), kept);
+    assert_int_equal(load_relaxed(&hak_kept.warm), kept * hak_classes[class].size);
+    assert_ptr_equal(registry_attach(), owner);
+    assert_int_equal(magazine_kept(magazine_of(owner, class)), kept);
+    assert_int_equal(load_relaxed(&hak_kept.warm), 0);
+    /* There is one bound for all that wait. */
+    no_warm_orphans();
+    registry_abandon(owner);
+    assert_int_equal(magazine_kept(magazine_of(owner, class)), 0);
+    assert_int_equal(owner->classes[class].used, 0);
+    assert_int_equal(load_relaxed(&hak_kept.warm), WARM_MOST);
     assert_ptr_equal(registry_attach(), owner);
 }
 
@@ -387,6 +420,7 @@ static void the_child_keeps_the_inbox(void **state)
 
 int main(void)
 {
+    no_warm_orphans();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(batches_are_gathered_and_sent),
         cmocka_unit_test(batches_are_bounded_in_bytes),
@@ -395,6 +429,7 @@ int main(void)
         cmocka_unit_test(an_owner_that_does_not_look_is_helped),
         cmocka_unit_test(orphans_lose_slabs_to_the_living),
         cmocka_unit_test(abandoning_empties_everything),
+        cmocka_unit_test(a_small_orphan_waits_warm),
         cmocka_unit_test(a_batch_for_an_orphan_is_drained_by_its_sender),
         cmocka_unit_test(blocks_follow_their_slab),
         cmocka_unit_test(fork_closes_the_inboxes_for_a_while),

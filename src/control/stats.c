@@ -61,6 +61,7 @@ void numbers_read(struct numbers *n)
     n->big_blocks = big_live_count();
     n->big_bytes = big_live_bytes();
     n->super_bytes = (supers_mapped() + pages_granules()) << GRANULE_SHIFT;
+    n->supers_made = load_relaxed(&hak_supers.made);
     n->dirty_bytes = units_dirty() * UNIT_SIZE + pages_dirty();
     n->big_cached = big_cached_bytes();
     n->purged_bytes = purge_total();
@@ -91,7 +92,8 @@ void numbers_print(const struct numbers *n, int fd)
         ROW(heaps),           ROW(heaps_live),     ROW(small_blocks), ROW(small_bytes),
         ROW(magazine_blocks), ROW(magazine_bytes), ROW(slabs),        ROW(slab_bytes),
         ROW(run_blocks),      ROW(run_bytes),      ROW(big_blocks),   ROW(big_bytes),
-        ROW(super_bytes),     ROW(dirty_bytes),    ROW(big_cached),   ROW(purged_bytes),
+        ROW(super_bytes),     ROW(supers_made),    ROW(dirty_bytes),  ROW(big_cached),
+        ROW(purged_bytes),
 #undef ROW
     };
     os_write(fd, "hakmem statistics\n", 18);

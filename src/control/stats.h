@@ -15,6 +15,7 @@ struct numbers {
     size_t run_blocks, run_bytes;
     size_t big_blocks, big_bytes;
     size_t super_bytes;  /* mapped for SuperSlabs */
+    size_t supers_made;  /* since the start: how often units needed stage 3 */
     size_t dirty_bytes;  /* free units with pages */
     size_t big_cached;   /* freed big blocks with pages */
     size_t purged_bytes; /* since the start */

@@ -172,6 +172,7 @@ static ptrdiff_t take_new(uint32_t n, bool *zeroed)
     if (granule < 0)
         return REGION_NONE;
     add_relaxed(&hak_supers.mapped, 1);
+    add_relaxed(&hak_supers.made, 1);
     struct super *s = super_at((size_t)granule);
     store_relaxed(&s->kind, (uint8_t)kind_for(n));
     advise((size_t)granule, kind_for(n));

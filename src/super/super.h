@@ -38,6 +38,7 @@ struct super_counts {
     _Atomic size_t in_use; /* units of slabs, runs and heaps */
     _Atomic size_t dirty;  /* free units that may hold pages */
     _Atomic size_t mapped; /* SuperSlabs */
+    _Atomic size_t made;   /* since the start: stage 3 */
 };
 
 /* Free memory that heaps keep for what comes next: touched bytes of slabs that hold no block and stay with

@@ -99,6 +99,7 @@ static void memory_in_use_is_all_accounted_for(void **state)
     assert_int_equal(n.run_blocks, RUNS * EACH); /* nobody else has any */
     assert_int_equal(in_use, n.slab_bytes + n.run_bytes + n.heaps * UNIT_SIZE);
     assert_true(n.super_bytes >= in_use);
+    assert_true(n.supers_made >= supers_mapped());
     free_all();
 }
 

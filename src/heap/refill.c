@@ -224,6 +224,17 @@ static void *fill(struct heap *h, uint32_t class, bool *zeroed)
     return magazine_pop(m);
 }
 
+/* Closes it. A block may have come since the fast path looked, out of the inbox or from a signal handler:
+ * then it is open again. */
+static bool reopen_unless_empty(struct magazine *m)
+{
+    magazine_close(m);
+    if (m->top == magazine_slots(m) + m->cap)
+        return false;
+    magazine_open(m, m->top);
+    return true;
+}
+
 void *heap_refill(struct heap *h, uint32_t class, bool *zeroed)
 {
     struct magazine *m = magazine_of(h, class);
@@ -231,9 +242,10 @@ void *heap_refill(struct heap *h, uint32_t class, bool *zeroed)
     count(h, COUNTER_refill, 1);
     if (load_relaxed(&h->inbox) != NULL)
         inbox_drain(h, true);
-    void *p = magazine_pop(m);
-    if (p == NULL) {
-        magazine_close(m);
+    void *p;
+    if (reopen_unless_empty(m)) {
+        p = magazine_pop(m);
+    } else {
         p = fill(h, class, zeroed);
         sweep_if_due(h);
     }
@@ -264,6 +276,11 @@ static void spill(struct heap *h, uint32_t class, void *p)
     struct magazine *m = magazine_of(h, class);
     magazine_close(m);
     void **slots = magazine_slots(m);
+    if (m->top != slots) { /* a signal handler has taken one since */
+        magazine_open(m, m->top);
+        (void)magazine_push(m, p);
+        return;
+    }
     uint32_t batch = spill_batch(m->cap, class), keep = m->cap - batch;
     heap_put_all(h, class, slots + keep, batch);
     memmove(slots + batch, slots, keep * sizeof *slots);

@@ -398,6 +398,23 @@ static void empty_slabs_lose_their_units(void **state)
         assert_at(unit_word(unit_of(blocks[i])) != (uintptr_t)magazine_of(heap, class), i);
 }
 
+/* From a signal handler, say, between the fast path's look and the refill. */
+static void a_block_that_came_meanwhile_is_not_lost(void **state)
+{
+    (void)state;
+    uint32_t class = class_for(130);
+    void *p = alloc(class);
+    release(p);
+    size_t used = heap->classes[class].used, kept = magazine_kept(magazine_of(heap, class));
+    thread_enter();
+    assert_ptr_equal(heap_refill(heap, class, NULL), p);
+    thread_leave();
+    assert_int_equal(magazine_kept(magazine_of(heap, class)), kept - 1);
+    assert_int_equal(heap->classes[class].used, used);
+    release(p);
+    give_all_back(class);
+}
+
 static void empty_magazines(void)
 {
     lock_take(&heap->lock);
@@ -597,6 +614,7 @@ int main(void)
         cmocka_unit_test(growing_alone_makes_no_long_magazine),
         cmocka_unit_test(idle_magazines_make_room_in_the_budget),
         cmocka_unit_test(empty_slabs_lose_their_units),
+        cmocka_unit_test(a_block_that_came_meanwhile_is_not_lost),
         cmocka_unit_test(a_class_keeps_one_empty_slab),
         cmocka_unit_test(few_bytes_of_empty_slabs_are_kept),
         cmocka_unit_test(a_sparse_class_keeps_no_magazine),

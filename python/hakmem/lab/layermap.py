@@ -50,6 +50,7 @@ RULES = (
     Rule("refill", "heap/refill.c"),
     Rule("refill", "heap/slots.c"),
     Rule("refill", "heap/runs.c"),
+    Rule("refill", "pages/pages.c"),
     Rule("refill", "heap/registry.c"),
     Rule("refill", "slab/slab.c"),
     Rule("purge", "super/super.c", "purge_"),

@@ -207,14 +207,16 @@ static void mark_moved(size_t granule)
     moved[granule / BITS] |= bit;
 }
 
-static bool move_granule(size_t from, size_t to)
+/* LOST: they are where they were, and the place they were to move to could not be mapped again. */
+enum outcome { MOVED, LEFT, LOST };
+
+static enum outcome move_granule(size_t from, size_t to)
 {
     void *target = granule_address(to);
     if (os_move(granule_address(from), GRANULE_SIZE, target, GRANULE_SIZE))
-        return true;
+        return MOVED;
     /* The target may have been unmapped all the same. */
-    (void)os_map_over(target, GRANULE_SIZE);
-    return false;
+    return os_map_over(target, GRANULE_SIZE) ? LEFT : LOST;
 }
 
 /* The longest stretch of the cache up to so many granules, or the start of one. */
@@ -242,8 +244,8 @@ static bool take_piece_locked(size_t granules, struct cached *c)
     return c->granules != 0;
 }
 
-/* What c's pages left has gone, and they are at `to`. False: some could not be moved and were dropped. */
-static bool settle_piece(struct cached c, size_t to, size_t done)
+/* What c's pages left has gone, and they are at `to`. What could not be moved is dropped. */
+static void settle_piece(struct cached c, size_t to, size_t done)
 {
     if (lock_take_if_safe(&big.lock)) {
         unmark_moved((struct cached){c.granule, done, 0});
@@ -255,27 +257,42 @@ static bool settle_piece(struct cached c, size_t to, size_t done)
         region_forget(c.granule, done);
     if (done < c.granules)
         drop((struct cached){c.granule + done, c.granules - done, 0});
-    return done == c.granules;
 }
 
-/* Gives n granules that were just taken from the region pages from the cache; how many got some. */
-static size_t fill_from_cache(size_t granule, size_t n)
+/* Of n granules that were just taken from the region one is not mapped any more: they are given up. */
+static void lose(size_t granule, size_t n, size_t at)
+{
+    region_forget(granule + at, 1);
+    if (at > 0)
+        drop((struct cached){granule, at, 0});
+    if (at + 1 < n)
+        drop((struct cached){granule + at + 1, n - at - 1, 0});
+}
+
+/* Gives n granules that were just taken from the region pages from the cache; `*filled`: how many got some.
+ * False: they had to be given up. */
+static bool fill_from_cache(size_t granule, size_t n, size_t *filled)
 {
     struct cached c;
-    size_t filled = 0;
-    while (filled < n && region_can_forget() && take_piece_locked(n - filled, &c)) {
-        size_t done = 0, to = granule + filled;
-        while (done < c.granules && move_granule(c.granule + done, to + done))
+    enum outcome last = MOVED;
+    *filled = 0;
+    while (*filled < n && last == MOVED && region_can_forget() &&
+           take_piece_locked(n - *filled, &c)) {
+        size_t done = 0, to = granule + *filled;
+        while (done < c.granules && (last = move_granule(c.granule + done, to + done)) == MOVED)
             done++;
-        filled += done;
-        if (!settle_piece(c, to, done))
-            break;
+        *filled += done;
+        settle_piece(c, to, done);
     }
-    if (filled < n && lock_take_if_safe(&big.lock)) {
-        add(&hak_big.fresh_bytes, (n - filled) << GRANULE_SHIFT);
+    if (last == LOST) {
+        lose(granule, n, *filled);
+        return false;
+    }
+    if (*filled < n && lock_take_if_safe(&big.lock)) {
+        add(&hak_big.fresh_bytes, (n - *filled) << GRANULE_SHIFT);
         lock_release(&big.lock);
     }
-    return filled;
+    return true;
 }
 
 /* ---- allocation ---- */
@@ -307,11 +324,11 @@ static bool extend(struct cached *c, size_t granules)
 {
     bool zeroed;
     size_t end = c->granule + c->granules, more = granules - c->granules;
-    if (!region_extend(end, more, &zeroed)) {
+    size_t filled;
+    if (!region_extend(end, more, &zeroed) || !fill_from_cache(end, more, &filled)) {
         put_back(*c);
         return false;
     }
-    (void)fill_from_cache(end, more);
     c->granules = granules;
     return true;
 }
@@ -336,8 +353,10 @@ static void *alloc_fresh(size_t granules, size_t alignment, size_t usable, bool 
     ptrdiff_t granule = region_take(granules, alignment, zeroed);
     if (granule < 0)
         return NULL;
-    if (fill_from_cache((size_t)granule, granules) != 0)
-        *zeroed = false;
+    size_t filled;
+    if (!fill_from_cache((size_t)granule, granules, &filled))
+        return NULL;
+    *zeroed = *zeroed && filled == 0;
     return make_block((struct cached){(size_t)granule, granules, usable}, usable);
 }
 
@@ -405,34 +424,58 @@ static bool extend_block(size_t granule, struct slab *s, size_t granules)
     size_t end = granule + s->granules, more = granules - s->granules;
     size_t cached = take_behind(end, more);
     if (cached < more) {
-        if (!region_extend(end + cached, more - cached, &zeroed)) {
+        size_t filled, rest = more - cached;
+        if (!region_extend(end + cached, rest, &zeroed) ||
+            !fill_from_cache(end + cached, rest, &filled)) {
             if (cached > 0)
                 put_back((struct cached){end, cached, cached << GRANULE_SHIFT});
             return false;
         }
-        (void)fill_from_cache(end + cached, more - cached);
     }
     s->granules = granules;
     return true;
+}
+
+/* The block's first granules have moved, and the next one's place could not be mapped again: back with
+ * them. Nothing else can be done for its content if that fails. */
+static void move_back(size_t granule, size_t to, size_t granules, size_t done)
+{
+    for (size_t i = 0; i < done; i++) {
+        if (move_granule(to + i, granule + i) != MOVED)
+            os_fatal("realloc(%p): the kernel moved a part of the block and refuses the rest",
+                     (uintptr_t)granule_address(granule));
+        region_forget(to + i, 1);
+    }
+    region_forget(to + done, 1);
+    if (done + 1 < granules)
+        drop((struct cached){to + done + 1, granules - done - 1, 0});
 }
 
 /* Moves page tables instead of bytes. */
 static void *move(size_t granule, struct slab *s, size_t granules, size_t usable)
 {
     bool zeroed;
-    size_t old = s->granules, done = 0;
+    enum outcome last = MOVED;
+    size_t old = s->granules, done = 0, filled;
     if (!region_can_forget() || load_relaxed(&big.moved_count) + old > MOVED_MOST)
         return NULL;
     ptrdiff_t to = region_take(granules, GRANULE_SIZE, &zeroed);
     if (to < 0)
         return NULL;
-    while (done < old && move_granule(granule + done, (size_t)to + done))
+    if (!fill_from_cache((size_t)to + old, granules - old, &filled)) {
+        drop((struct cached){(size_t)to, old, 0});
+        return NULL;
+    }
+    while (done < old && (last = move_granule(granule + done, (size_t)to + done)) == MOVED)
         done++;
+    if (last == LOST) {
+        move_back(granule, (size_t)to, granules, done);
+        return NULL;
+    }
     for (size_t i = done; i < old; i++)
         memcpy(granule_address((size_t)to + i), granule_address(granule + i), GRANULE_SIZE);
     unit_set_word(granule * GRANULE_UNITS, WORD_FREED);
-    (void)settle_piece((struct cached){granule, old, 0}, (size_t)to, done);
-    (void)fill_from_cache((size_t)to + old, granules - old);
+    settle_piece((struct cached){granule, old, 0}, (size_t)to, done);
     return make_block((struct cached){(size_t)to, granules, usable}, usable);
 }
 

@@ -5,6 +5,7 @@
 #include <errno.h>
 
 #include "front/front.h"
+#include "heap/runs.h"
 #include "os/os.h"
 
 enum { BITS = 64, STEP_SHIFT = 3 };

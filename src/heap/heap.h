@@ -180,6 +180,17 @@ HAK_INLINE struct outbox *outbox_for(struct heap *h, struct heap *owner)
     return &h->outbox[((uintptr_t)owner >> UNIT_SHIFT) % OUTBOX_SLOTS];
 }
 
+HAK_INLINE bool parcel_is_full(const struct parcel *c)
+{
+    return c->count == PARCEL_BLOCKS || c->bytes >= PARCEL_BYTES_MAX;
+}
+
+HAK_INLINE void parcel_add(struct parcel *c, void *p, uint32_t size)
+{
+    c->blocks[c->count++] = p;
+    c->bytes += size;
+}
+
 /* Notes a block in the parcel for its owner if there is one that this will not fill. */
 HAK_INLINE bool remote_note(struct heap *h, uintptr_t word, void *p)
 {
@@ -190,8 +201,7 @@ HAK_INLINE bool remote_note(struct heap *h, uintptr_t word, void *p)
     if (o->to != owner || c == NULL || c->count >= PARCEL_BLOCKS - 1 ||
         c->bytes + size >= PARCEL_BYTES_MAX)
         return false;
-    c->blocks[c->count++] = p;
-    c->bytes += size;
+    parcel_add(c, p, size);
     return true;
 }
 

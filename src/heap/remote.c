@@ -174,9 +174,8 @@ void remote_send(struct heap *h, uintptr_t word, void *p, bool locked)
         inbox_push(owner, p, size);
         return;
     }
-    c->blocks[c->count++] = p;
-    c->bytes += size;
-    if (c->count == PARCEL_BLOCKS || c->bytes >= PARCEL_BYTES_MAX)
+    parcel_add(c, p, size);
+    if (parcel_is_full(c))
         outbox_flush(h, o);
 }
 

@@ -209,6 +209,7 @@ enum {
     SWING_LARGEST_KIB = 4096,
     SWINGS = 40,
     SWING_FAULTS_MOST = 1000, /* in the second half of them, of some 20,000 pages each */
+    SWING_SLOW_MS = 500,      /* each: demand is judged by the second, so slower ones say nothing */
     CALM_ROUNDS = 80,         /* of 100 ms */
 };
 
@@ -251,10 +252,12 @@ static void check_swing(void)
         bytes = swing();
     }
     long faults = page_faults();
+    uint64_t start = now_ms();
     for (int i = 0; i < SWINGS / 2; i++) {
         swing();
     }
     faults = page_faults() - faults;
+    bool slow = now_ms() - start > SWING_SLOW_MS * SWINGS / 2;
     size_t stopped = rss_bytes(), after = stopped;
     for (int round = 0; round < CALM_ROUNDS && after > before + IDLE_SLACK_KIB * KIB; round++) {
         work_a_little(&rng);
@@ -265,7 +268,9 @@ static void check_swing(void)
         "%ld page faults in %d swings of %.1f MiB; resident %.1f MiB at the start, %.1f MiB when they "
         "stopped, %.1f MiB within 8 s",
         faults, SWINGS / 2, in_mib(bytes), in_mib(before), in_mib(stopped), in_mib(after));
-    if (faults > SWING_FAULTS_MOST) {
+    if (slow) {
+        note("the machine was too busy to judge the page faults");
+    } else if (faults > SWING_FAULTS_MOST) {
         fail("more than %d page faults", SWING_FAULTS_MOST);
     }
     if (stopped > before + 2 * bytes) {

@@ -1,7 +1,6 @@
 """The goals that bench/goals.toml names, and which benchmarks each of them asks about."""
 
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from enum import StrEnum
@@ -10,6 +9,7 @@ from typing import Any
 
 from hakmem.clone import Clone
 from hakmem.errors import HakmemError
+from hakmem.lab.forms import read_toml
 
 
 class How(StrEnum):
@@ -66,12 +66,7 @@ def whole_suite(clone: Clone) -> dict[str, str]:
 
 
 def read(path: Path) -> list[Goal]:
-    try:
-        form = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise HakmemError(f"cannot read {path}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise HakmemError(f"{path} is not well-formed: {error}") from error
+    form = read_toml(path)
     peers = tuple(form.get("peers", ()))
     goals = [_goal(path, table, peers) for table in form.get("goal", [])]
     names = [goal.name for goal in goals]

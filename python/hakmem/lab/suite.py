@@ -1,13 +1,13 @@
 """Reads the suite of benchmark programs, bench/suite.toml, into cases that are ready to run."""
 
 import os
-import tomllib
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from hakmem.clone import RELEASE, Clone
 from hakmem.errors import HakmemError
+from hakmem.lab.forms import read_toml
 from hakmem.lab.model import Case
 
 # What the build makes all benchmark programs with.
@@ -51,12 +51,7 @@ def load(clone: Clone, quick: bool = False) -> list[Case]:
 
 
 def read(path: Path) -> list[Benchmark]:
-    try:
-        form = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise HakmemError(f"cannot read {path}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise HakmemError(f"{path} is not well-formed: {error}") from error
+    form = read_toml(path)
     programs = {
         name: _program(path, name, table) for name, table in form.get("program", {}).items()
     }

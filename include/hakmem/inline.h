@@ -51,6 +51,10 @@ struct hak_magazine_v1 {
     void **start; /* there is no room below */
 } __attribute__((__may_alias__));
 
+/* Where, from the magazines on, the bytes stand that may be allocated until the profile's next sample. Its thread
+ * alone counts them down. */
+enum { HAK_COUNTDOWN_V1 = 72 };
+
 /* The calling thread's magazines, and how many bytes further that for a size is: [(size + 7) / 8]. */
 extern __thread char *hak_magazines_v1 __attribute__((tls_model("initial-exec")));
 extern const uint16_t hak_magazine_offset_v1[HAK_INLINE_MAX_V1 / 8 + 1];
@@ -67,7 +71,9 @@ HAK_INLINE_FUNCTION void *hak_malloc_inline(size_t size)
     if (HAK_INLINE_PATHS && size <= HAK_INLINE_MAX_V1) {
         struct hak_magazine_v1 *m = hak_magazine_for_v1(size);
         void **top = m->top;
-        if (__builtin_expect((uintptr_t)top < (uintptr_t)m->end, 1)) {
+        int64_t *countdown = (int64_t *)(void *)(hak_magazines_v1 + HAK_COUNTDOWN_V1);
+        if (__builtin_expect((uintptr_t)top < (uintptr_t)m->end, 1) &&
+            __builtin_expect((*countdown -= (int64_t)size) >= 0, 1)) {
             __atomic_store_n(&m->top, top + 1, __ATOMIC_RELAXED);
             return *top;
         }

@@ -8,6 +8,7 @@
 #include "control/crash.h"
 #include "control/options.h"
 #include "control/stats.h"
+#include "live/live.h"
 #include "os/os.h"
 
 /* hak_options.output with %p replaced by the process id. */
@@ -67,6 +68,7 @@ static bool is_interposed(void)
 __attribute__((constructor)) void hak_start(void)
 {
     options_read_environment();
+    store_relaxed(&hak_live.due, hak_options.live || hak_options.profile);
     region_start();
     /* The fast path reads the window without a fence, so it is chosen before there is a second thread.
      * The first allocation is early enough if it is this library's: glibc allocates the thread-local

@@ -192,6 +192,7 @@ static void *make_block(struct cached c, size_t usable)
     s->granules = c.granules;
     s->size = usable;
     unit_set_word(c.granule * GRANULE_UNITS, WORD_BIG);
+    unit_show(c.granule * GRANULE_UNITS);
     return granule_address(c.granule);
 }
 
@@ -384,6 +385,7 @@ bool big_free(size_t unit)
     struct cached gone = {0, 0, 0};
     if (live) {
         unit_set_word(unit, WORD_FREED);
+        unit_show(unit);
         account(0, s->size, (size_t)0 - 1);
         gone = put_slot((struct cached){unit / GRANULE_UNITS, s->granules, s->size});
     }
@@ -475,6 +477,7 @@ static void *move(size_t granule, struct slab *s, size_t granules, size_t usable
     for (size_t i = done; i < old; i++)
         memcpy(granule_address((size_t)to + i), granule_address(granule + i), GRANULE_SIZE);
     unit_set_word(granule * GRANULE_UNITS, WORD_FREED);
+    unit_show(granule * GRANULE_UNITS);
     settle_piece((struct cached){granule, old, 0}, (size_t)to, done);
     return make_block((struct cached){(size_t)to, granules, usable}, usable);
 }
@@ -487,6 +490,7 @@ static void *resize_granules(size_t granule, struct slab *s, size_t granules, si
     if (granules < s->granules)
         shrink(granule, s, granules);
     s->size = usable;
+    unit_show(granule * GRANULE_UNITS);
     return granule_address(granule);
 }
 

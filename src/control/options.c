@@ -18,16 +18,19 @@ struct options hak_options = {
 #undef OPTION
 };
 
+struct option_sources hak_option_sources;
+
 enum type { SIZE, COUNT, SWITCH, TEXT };
 
 static const struct row {
     const char *name;
     enum type type;
-    size_t offset, least, most;
+    size_t offset, source, least, most;
     const char *text;
 } rows[] = {
 #define OPTION(name, type, initial, least, most, text)                                             \
-    {#name, type, offsetof(struct options, name), least, most, text},
+    {#name, type, offsetof(struct options, name), offsetof(struct option_sources, name), least,    \
+     most,  text},
 #include "control/options.def"
 #undef OPTION
 };
@@ -70,14 +73,17 @@ static bool equals(const char *a, size_t length, const char *b)
     return strlen(b) == length && strncasecmp(a, b, length) == 0;
 }
 
-static const char *set_row(const struct row *r, const char *value, size_t length)
+static const char *set_row(const struct row *r, enum option_source source, const char *value,
+                           size_t length)
 {
     char *field = (char *)&hak_options + r->offset;
+    uint8_t *from = (uint8_t *)&hak_option_sources + r->source;
     if (r->type == TEXT) {
         if (length >= OPTION_TEXT_MAX)
             return "is longer than 255 characters";
         memcpy(field, value, length);
         field[length] = '\0';
+        *from = (uint8_t)source;
         return NULL;
     }
     size_t number;
@@ -92,6 +98,7 @@ static const char *set_row(const struct row *r, const char *value, size_t length
     if (number < r->least || number > r->most)
         return r->type == SWITCH ? "is neither 0 nor 1" : "is out of range";
     memcpy(field, &number, sizeof number);
+    *from = (uint8_t)source;
     return NULL;
 }
 
@@ -139,7 +146,7 @@ HAK_COLD const char *option_set(const char *name, size_t name_length, const char
                                 size_t length)
 {
     const struct row *r = find(name, name_length);
-    return r == NULL ? "is not a setting" : set_row(r, value, length);
+    return r == NULL ? "is not a setting" : set_row(r, OPTION_PROGRAM, value, length);
 }
 
 HAK_COLD bool option_get(const char *name, size_t *value)
@@ -172,7 +179,7 @@ static HAK_COLD void set_or_warn(const char *source, const char *name, size_t na
                 nearest(shown_name, strlen(shown_name)));
         return;
     }
-    const char *wrong = set_row(r, value, length);
+    const char *wrong = set_row(r, OPTION_ENVIRONMENT, value, length);
     if (wrong != NULL)
         os_warn("%s: value '%s' of '%s' is ignored: it %s", source, shown_value, r->name, wrong);
 }

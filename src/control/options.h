@@ -18,6 +18,22 @@ struct options {
 #undef OPTION
 };
 
+/* Where each is from. */
+enum option_source { OPTION_DEFAULT, OPTION_ENVIRONMENT, OPTION_PROGRAM };
+
+struct option_sources {
+#define OPTION(name, type, initial, least, most, text) uint8_t name;
+#include "control/options.def"
+#undef OPTION
+};
+
+extern struct option_sources hak_option_sources __attribute__((visibility("hidden")));
+
+#define OPTION_NUMBER_SIZE(value) (value)
+#define OPTION_NUMBER_COUNT(value) (value)
+#define OPTION_NUMBER_SWITCH(value) (value)
+#define OPTION_NUMBER_TEXT(value) ((value)[0] != '\0')
+
 extern struct options hak_options __attribute__((visibility("hidden")));
 
 /* Reads HAKMEM_CONF and HAKMEM_<KEY>; nothing in a set-user-ID program. Bad ones are warned about

@@ -57,6 +57,10 @@ void numbers_read(struct numbers *n)
         n->magazine_blocks += c->magazine;
         n->magazine_bytes += c->magazine * hak_classes[class].size;
     }
+    size_t sampled_blocks, sampled_bytes;
+    sampled_live(&sampled_blocks, &sampled_bytes);
+    n->small_blocks += sampled_blocks;
+    n->small_bytes += sampled_bytes;
     runs_live(&n->run_bytes, &n->run_blocks);
     n->big_blocks = big_live_count();
     n->big_bytes = big_live_bytes();

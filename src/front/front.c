@@ -10,6 +10,7 @@
 #include "heap/runs.h"
 #include "os/os.h"
 #include "purge/purge.h"
+#include "purge/show.h"
 
 _Thread_local struct thread hak_thread = {.heap = &hak_empty_heap};
 
@@ -28,6 +29,8 @@ extern _Thread_local char *hak_magazines_v1
 SAME_PLACE(top);
 SAME_PLACE(end);
 SAME_PLACE(start);
+_Static_assert(offsetof(struct heap, magazines.sampler.left) == HAK_COUNTDOWN_V1,
+               "programs know where this is");
 _Static_assert(offsetof(struct thread, heap) == 0, "hak_magazines_v1");
 _Static_assert(offsetof(struct heap, magazines) == 0, "offsets of magazines count from the heap");
 
@@ -122,11 +125,8 @@ void front_init(void)
     lock_release(&start.lock);
 }
 
-/* NULL: the thread has no heap to use and works detached. */
-static HAK_NOINLINE struct heap *attach(uint32_t depth)
+static struct heap *attach(void)
 {
-    if (depth > 1 || hak_thread.exited)
-        return NULL;
     front_init();
     struct heap *h = registry_attach();
     if (h == NULL)
@@ -137,22 +137,63 @@ static HAK_NOINLINE struct heap *attach(uint32_t depth)
     return h;
 }
 
+/* NULL: the thread has no heap to use and works detached. */
+static HAK_NOINLINE struct heap *find_heap(uint32_t depth)
+{
+    if (depth > 1 || hak_thread.exited)
+        return NULL;
+    struct heap *h = hak_thread.heap != &hak_empty_heap ? hak_thread.heap : attach();
+    if (h != NULL && live_is_due())
+        heaps_make_area();
+    return h;
+}
+
 /* The calling thread's heap, on entering a slow path at this depth. */
 HAK_INLINE struct heap *own_heap(uint32_t depth)
 {
     struct heap *h = hak_thread.heap;
-    return HAK_LIKELY(depth == 1 && h != &hak_empty_heap) ? h : attach(depth);
+    return HAK_LIKELY(depth == 1 && h != &hak_empty_heap && !live_is_due()) ? h : find_heap(depth);
 }
 
 /* ---- allocation ---- */
 
-/* `zeroed`: where to say that the block reads as zeros; NULL if that does not matter. */
-static void *alloc_class(uint32_t class, bool *zeroed)
+/* Counts a block of pages, and remembers it if it is a sample. */
+static void note_pages(struct heap *h, void *p, size_t size)
+{
+    struct slab *s = slab_at(unit_of(p));
+    s->sampled = h != NULL && sampler_counts(&h->magazines.sampler, size) &&
+                 sampled_note(&h->magazines.sampler, p, size, s->size);
+}
+
+/* A block that is a sample; NULL: it is to be had as any other. */
+static HAK_COLD void *sample_class(struct heap *h, uint32_t class, size_t size, bool *zeroed)
+{
+    bool reads_as_zeros = false;
+    void *p;
+    if (class < FIRST_PAGED) {
+        p = sampled_alloc(&h->magazines.sampler, size, class, &reads_as_zeros);
+    } else {
+        p = run_alloc(h, class_slab_bytes(class), 1, &reads_as_zeros);
+        if (p != NULL)
+            note_pages(h, p, size);
+    }
+    if (zeroed != NULL)
+        *zeroed = reads_as_zeros;
+    return p;
+}
+
+/* The class of a request for `size` bytes. `zeroed`: where to say that the block reads as zeros; NULL if
+ * that does not matter. */
+static void *alloc_class(uint32_t class, size_t size, bool *zeroed)
 {
     struct heap *h = own_heap(thread_enter());
+    void *p = NULL;
     if (zeroed != NULL)
         *zeroed = false;
-    void *p = h != NULL ? heap_refill(h, class, zeroed) : heap_alloc_detached(class);
+    if (h != NULL && sampler_counts(&h->magazines.sampler, size))
+        p = sample_class(h, class, size, zeroed);
+    if (p == NULL)
+        p = h != NULL ? heap_refill(h, class, zeroed) : heap_alloc_detached(class);
     thread_leave();
     return p;
 }
@@ -168,6 +209,9 @@ HAK_INLINE void *alloc_pages(size_t size, size_t alignment, bool *zeroed)
         p = big_alloc(size, alignment, zeroed);
         purge_note_big();
     }
+    if (p != NULL)
+        note_pages(h, p, size);
+    purge_show();
     thread_leave();
     return p;
 }
@@ -187,12 +231,12 @@ static HAK_COLD void *no_memory(void)
     return NULL;
 }
 
-static void *class_or_fail(uint32_t class, bool *zeroed)
+static void *class_or_fail(uint32_t class, size_t size, bool *zeroed)
 {
-    void *p = alloc_class(class, zeroed);
+    void *p = alloc_class(class, size, zeroed);
     if (HAK_UNLIKELY(p == NULL)) {
         make_room();
-        p = alloc_class(class, zeroed);
+        p = alloc_class(class, size, zeroed);
     }
     return HAK_LIKELY(p != NULL) ? p : no_memory();
 }
@@ -210,27 +254,29 @@ static void *pages_or_fail(size_t size, size_t alignment, bool *zeroed)
 }
 
 /* From the magazine if it has one. */
-HAK_INLINE void *alloc_from_class(uint32_t class)
+HAK_INLINE void *alloc_from_class(uint32_t class, size_t size)
 {
-    void *p = magazine_pop(magazine_of(hak_thread.heap, class));
-    return HAK_LIKELY(p != NULL) ? p : class_or_fail(class, NULL);
+    struct heap *h = hak_thread.heap;
+    void *p = pop_counted(h, magazine_of(h, class), size);
+    return HAK_LIKELY(p != NULL) ? p : class_or_fail(class, size, NULL);
 }
 
 static HAK_NOINLINE void *alloc_missed(size_t size)
 {
     bool zeroed;
-    return size <= SLAB_MAX ? class_or_fail(class_for(size), NULL)
+    return size <= SLAB_MAX ? class_or_fail(class_for(size), size, NULL)
                             : pages_or_fail(size, 1, &zeroed);
 }
 
 /* Medium sizes are nearly as hot as small ones: their magazines are looked at before a frame is built.
- * A small size comes here because its magazine is empty. */
+ * A small size comes here because its magazine is empty, or the block is a sample. */
 void *front_alloc_slow(size_t size)
 {
     if (size > SMALL_MAX && size <= SLAB_MAX) {
-        struct magazine *m = magazine_at(hak_thread.heap, hak_mid_offset[(size - 1) / MID_STEP]);
+        struct heap *h = hak_thread.heap;
+        struct magazine *m = magazine_at(h, hak_mid_offset[(size - 1) / MID_STEP]);
         void **top = m->top;
-        if (HAK_LIKELY((uintptr_t)top < (uintptr_t)m->end)) {
+        if (HAK_LIKELY((uintptr_t)top < (uintptr_t)m->end) && count_down(h, size)) {
             magazine_set_top(m, top + 1);
             return *top;
         }
@@ -241,7 +287,7 @@ void *front_alloc_slow(size_t size)
 static HAK_NOINLINE void *zeroed_missed(size_t size)
 {
     bool zeroed;
-    void *p = size <= SLAB_MAX ? class_or_fail(class_for(size), &zeroed)
+    void *p = size <= SLAB_MAX ? class_or_fail(class_for(size), size, &zeroed)
                                : pages_or_fail(size, 1, &zeroed);
     return p == NULL || zeroed ? p : memset(p, 0, size);
 }
@@ -251,9 +297,9 @@ void *front_alloc_zeroed_slow(size_t size)
     struct heap *h = hak_thread.heap;
     void *p = NULL;
     if (size <= SMALL_MAX)
-        p = magazine_pop(magazine_at(h, hak_small_offset[(size + 7) / 8]));
+        p = pop_counted(h, magazine_at(h, hak_small_offset[(size + 7) / 8]), size);
     else if (size <= SLAB_MAX)
-        p = magazine_pop(magazine_at(h, hak_mid_offset[(size - 1) / MID_STEP]));
+        p = pop_counted(h, magazine_at(h, hak_mid_offset[(size - 1) / MID_STEP]), size);
     return HAK_LIKELY(p != NULL) ? memset(p, 0, size) : zeroed_missed(size);
 }
 
@@ -277,7 +323,7 @@ void *front_alloc_aligned(size_t alignment, size_t size)
     bool zeroed;
     uint32_t class = class_for_request(alignment, size);
     if (class < CLASS_COUNT)
-        return alloc_from_class(class);
+        return alloc_from_class(class, size);
     if (size == 0)
         size = 1;
     return pages_or_fail(size, alignment, &zeroed);
@@ -292,7 +338,7 @@ size_t front_trim(void)
         heap_empty_magazines(h);
         heap_release_kept(h);
         outbox_flush_all(h);
-        lock_release(&h->lock);
+        heap_unlock(h);
     }
     size_t bytes = purge_everything();
     thread_leave();
@@ -313,6 +359,8 @@ static _Noreturn HAK_COLD void die_not_a_block(const void *p, const char *what, 
 
 HAK_INLINE bool is_block_start(const void *p, size_t unit, uintptr_t word)
 {
+    if (word == WORD_SAMPLED)
+        return sampled_usable(p) != 0;
     if (word <= WORD_TAG_MAX)
         return (word == WORD_RUN || word == WORD_BIG) && p == run_address(unit);
     uint32_t class = class_of_word(word);
@@ -351,12 +399,24 @@ static void free_block(void *p)
 static void free_pages(void *p, uintptr_t word)
 {
     struct heap *h = own_heap(thread_enter());
+    if (slab_at(unit_of(p))->sampled)
+        sampled_forget(p);
     bool freed = word == WORD_RUN ? run_free(h, unit_of(p)) : big_free(unit_of(p));
     if (word == WORD_BIG)
         purge_look_soon();
+    purge_show();
     thread_leave();
     if (!freed)
         die_not_a_block(p, "free", WORD_FREED);
+}
+
+static void free_sampled(void *p)
+{
+    thread_enter();
+    bool freed = sampled_free(p);
+    thread_leave();
+    if (!freed)
+        die_double_free(p);
 }
 
 /* A block of another heap for whose class this thread has no room, and nothing to do but to note it: what a
@@ -382,6 +442,8 @@ static HAK_NOINLINE void free_any(void *p)
     uintptr_t word = word_of(p, "free");
     if (word > WORD_TAG_MAX)
         free_block(p);
+    else if (word == WORD_SAMPLED)
+        free_sampled(p);
     else
         free_pages(p, word);
     purge_if_due();
@@ -401,7 +463,7 @@ static size_t usable_of(const void *p, uintptr_t word)
     size_t unit = unit_of(p);
     if (word > WORD_TAG_MAX)
         return hak_classes[class_of_word(word)].size;
-    return slab_at(unit)->size;
+    return word == WORD_SAMPLED ? sampled_usable(p) : slab_at(unit)->size;
 }
 
 size_t front_usable(const void *p, const char *what)
@@ -420,12 +482,19 @@ static void *resize_pages(void *p, uintptr_t word, size_t size)
 {
     void *q = NULL;
     struct heap *h = own_heap(thread_enter());
+    struct slab *s = slab_at(unit_of(p));
+    if (s->sampled) /* what follows is another request */
+        sampled_forget(p);
+    s->sampled = false;
     if (word == WORD_RUN && size > SLAB_MAX && size <= RUN_MAX)
         q = run_resize(h, unit_of(p), size) ? p : NULL;
     else if (word == WORD_BIG && size > RUN_MAX && size <= PTRDIFF_MAX) {
         q = big_resize(unit_of(p), size);
         purge_note_big();
     }
+    if (q != NULL)
+        note_pages(h, q, size);
+    purge_show();
     thread_leave();
     return q;
 }
@@ -444,7 +513,9 @@ static size_t with_headroom(size_t old, size_t size)
 static HAK_NOINLINE void *realloc_slow(void *p, uintptr_t word, size_t size)
 {
     size_t old = usable_of(p, word);
-    void *q = word <= WORD_TAG_MAX ? resize_pages(p, word, size) : NULL;
+    if (word == WORD_SAMPLED && still_fits(old, size))
+        return p;
+    void *q = word == WORD_RUN || word == WORD_BIG ? resize_pages(p, word, size) : NULL;
     if (q == NULL) {
         q = front_alloc(with_headroom(old, size));
         if (q == NULL)

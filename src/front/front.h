@@ -1,7 +1,7 @@
 /* Front: the code every malloc and free runs. The inlined functions below are the only hot code
  * of the library; everything else is reached by a tail call when they cannot serve.
  *
- * Calls: heap, big, purge, region. Called by: api. */
+ * Calls: heap, profile, big, purge, region. Called by: api. */
 #ifndef HAK_FRONT_H
 #define HAK_FRONT_H
 
@@ -32,15 +32,21 @@ size_t front_trim(void);
 /* Sets up what cannot be set up at link time. Runs as the library's constructor, or earlier. */
 void front_init(void);
 
-/* 16 instructions on x86-64: a size test, the thread's heap, the magazine's top. `slow` is called with
- * the size when the magazine is empty or the size is not small. */
+/* Counts a request that a magazine can serve; false: it is a sample, and takes the slow path. */
+HAK_INLINE bool count_down(struct heap *h, size_t size)
+{
+    return HAK_LIKELY((h->magazines.sampler.left -= (int64_t)size) >= 0);
+}
+
+/* 18 instructions on x86-64: a size test, the thread's heap, the magazine's top, the sampler's countdown. `slow`
+ * is called with the size when the magazine is empty, the size is not small or the block is a sample. */
 HAK_INLINE void *front_alloc_or(size_t size, void *(*slow)(size_t))
 {
     struct heap *h = hak_thread.heap;
     if (HAK_LIKELY(size <= SMALL_MAX)) {
         struct magazine *m = magazine_at(h, hak_small_offset[(size + 7) / 8]);
         void **top = m->top;
-        if (HAK_LIKELY((uintptr_t)top < (uintptr_t)m->end)) {
+        if (HAK_LIKELY((uintptr_t)top < (uintptr_t)m->end) && count_down(h, size)) {
             magazine_set_top(m, top + 1);
             return *top;
         }
@@ -71,12 +77,19 @@ HAK_INLINE void *clear_small(char *p, size_t size)
     return p;
 }
 
+/* From a magazine, unless it is empty or the block is a sample. */
+HAK_INLINE void *pop_counted(struct heap *h, struct magazine *m, size_t size)
+{
+    bool is_empty = (uintptr_t)m->top >= (uintptr_t)m->end;
+    return HAK_UNLIKELY(is_empty) || !count_down(h, size) ? NULL : magazine_pop(m);
+}
+
 /* Zeroed memory. */
 HAK_INLINE void *front_alloc_zeroed(size_t size)
 {
     struct heap *h = hak_thread.heap;
     if (size <= CLEAR_SMALL_MAX) {
-        void *p = magazine_pop(magazine_at(h, hak_small_offset[(size + 7) / 8]));
+        void *p = pop_counted(h, magazine_at(h, hak_small_offset[(size + 7) / 8]), size);
         if (HAK_LIKELY(p != NULL))
             return clear_small(p, size);
     }

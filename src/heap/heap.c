@@ -9,6 +9,7 @@
 #include "os/os.h"
 #include "pages/pages.h"
 #include "purge/purge.h"
+#include "purge/show.h"
 #include "super/super.h"
 
 enum { PREFAULT_FROM = 64 }; /* slabs of a class from which on the next one will be filled, too */
@@ -122,9 +123,13 @@ static struct slab *slab_unused_to_owned(struct heap *h, uint32_t class)
         }
     }
     slab_init((size_t)unit, class, h, zeroed);
-    for (uint32_t i = 0; i < units; i++)
+    for (uint32_t i = 0; i < units; i++) {
         unit_set_word((size_t)unit + i, (uintptr_t)magazine_of(h, class));
+        unit_show((size_t)unit + i);
+    }
     c->slabs++;
+    heap_changed(h, class);
+    purge_show();
     return slab_at((size_t)unit);
 }
 
@@ -133,14 +138,19 @@ static void slab_owned_to_unused(struct heap *h, struct slab *s)
     if (s->listed)
         slab_unlist(h, s);
     h->classes[s->class].slabs--;
+    h->classes[s->class].touched -= slab_touched_pages(s, s->high);
+    heap_changed(h, s->class);
     store_relaxed(&s->heap, NULL);
     slab_clear(s);
     size_t unit = slab_unit(s);
     uint32_t units = hak_classes[s->class].units;
-    for (uint32_t i = 0; i < units; i++)
+    for (uint32_t i = 0; i < units; i++) {
         unit_set_word(unit + i, WORD_NONE);
+        unit_show(unit + i);
+    }
     count(h, COUNTER_slab_release, 1);
     slab_memory_give(s);
+    purge_show();
 }
 
 /* ---- empty slabs that stay ----
@@ -151,7 +161,7 @@ static void slab_owned_to_unused(struct heap *h, struct slab *s)
  * more of it than the last. All together they are few bytes. */
 static size_t touched_bytes(const struct slab *s)
 {
-    return round_up((size_t)s->high * hak_classes[s->class].size, hak_region.page_size);
+    return slab_touched_pages(s, s->high) * hak_region.page_size;
 }
 
 static bool slab_used_to_kept(struct heap *h, struct slab *s)
@@ -234,6 +244,9 @@ void heap_put(struct heap *h, struct slab *s, void *p)
 
 static void return_foreign(struct heap *h, uintptr_t word, void *p)
 {
+    /* hak_free_sized_inline takes a sampled block for one of its class. */
+    if (word == WORD_SAMPLED && sampled_free(p))
+        return;
     if (word <= WORD_TAG_MAX ||
         heap_of_word(word) == h) /* its slab has gone, or is another class's */
         die_double_free(p);
@@ -256,6 +269,7 @@ void heap_put_all(struct heap *h, uint32_t class, void *const *blocks, size_t n)
             return_foreign(h, word, p);
         }
     }
+    heap_changed(h, class);
     h->classes[class].used -= put;
     h->used_bytes -= put * c->size;
 }
@@ -270,10 +284,15 @@ uint32_t heap_take(struct heap *h, uint32_t class, void **out, uint32_t wanted)
             break;
         if (HAK_UNLIKELY(s->used == 0))
             slab_kept_to_used(h, s);
+        uint32_t high = s->high;
         taken += slab_take(s, out + taken, wanted - taken);
+        if (s->high != high)
+            h->classes[class].touched +=
+                slab_touched_pages(s, s->high) - slab_touched_pages(s, high);
         if (slab_is_full(s))
             slab_unlist(h, s);
     }
+    heap_changed(h, class);
     h->classes[class].used += taken;
     h->classes[class].taken = true;
     h->used_bytes += (size_t)taken * hak_classes[class].size;

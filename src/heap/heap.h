@@ -15,19 +15,21 @@
 #define HAK_HEAP_H
 
 #include "heap/magazine.h"
+#include "live/live.h"
 #include "os/lock.h"
+#include "profile/sampler.h"
 #include "slab/slab.h"
 
 /* The magazines, which start where their unit does: a unit's word is the address of the owner's magazine
  * for it, and as heaps are all alike its low 16 bits say where the magazine of that class is in any. */
 struct magazines {
     /* Always zero: what a tag in a unit's word is taken for by free is a magazine without room. */
-    uint64_t no_room[2 * sizeof(struct magazine) / sizeof(uint64_t)];
+    uint64_t no_room[(WORD_TAG_LAST + sizeof(struct magazine)) / sizeof(uint64_t)];
+    struct sampler sampler;
     struct magazine of[CLASS_COUNT];
 };
 
-_Static_assert(sizeof(((struct magazines *)0)->no_room) >= WORD_FREED + sizeof(struct magazine),
-               "a tag is the offset of a magazine of zeros");
+_Static_assert(offsetof(struct magazines, of) % sizeof(struct magazine) == 0, "class_of_word");
 
 HAK_INLINE size_t magazine_offset(uint32_t class)
 {
@@ -40,6 +42,18 @@ enum counter {
 #undef COUNTER
     COUNTER_COUNT
 };
+
+/* They stand side by side in a heap's row, too. */
+HAK_INLINE live_u64 *counters_of(struct live_heaps *row)
+{
+#define COUNTER(name, text)                                                                        \
+    _Static_assert(offsetof(struct live_heaps, name) ==                                            \
+                       offsetof(struct live_heaps, refill) + COUNTER_##name * sizeof(live_u64),    \
+                   "in the order of counters.def");
+#include "control/counters.def"
+#undef COUNTER
+    return &row->refill;
+}
 
 /* Where arrays of slots come from: powers of two, cut from what is left of the heap's unit and then from
  * further ones, kept by length when given back. Its thread's, under the heap's lock, so that a fork
@@ -55,6 +69,7 @@ struct class_slabs {
     uint32_t list;     /* slabs with free blocks: unit index + 1 of the first; 0: none */
     uint32_t listed;   /* their number */
     uint32_t slabs;    /* all slabs, full ones included */
+    uint32_t touched;  /* pages of them that blocks were ever carved from */
     size_t used;       /* blocks handed out of all of them */
     uintptr_t spilled; /* sum of what the last spill left in the magazine; 0: refilled since then */
     uint32_t kept; /* the one slab of which no block is used, unit index + 1, that stays; 0: none */
@@ -67,7 +82,7 @@ struct live_runs {
     _Atomic size_t bytes, count;
 };
 
-enum { OUTBOX_SLOTS = 32 };
+enum { OUTBOX_SLOTS = 32, CHANGED_WORDS = (CLASS_COUNT + 63) / 64 };
 
 /* Blocks on their way home, gathered by destination. The sender's thread alone, until it is pushed into
  * the owner's inbox. */
@@ -100,6 +115,10 @@ struct heap {
     size_t warm_bytes;        /* in the magazines of an orphan; under the lock */
     struct block *fork_inbox; /* what the inbox held when it was closed */
     struct live_runs live_runs;
+    /* What the live area shows of it; NULL: nothing. Set under the lock, in a fork's child cleared. */
+    _Atomic(struct live_heaps *) row;
+    uint64_t changed[CHANGED_WORDS]; /* classes whose words there are old; under the lock */
+    uint32_t tid;                    /* of the thread it is or was; under the lock */
     struct outbox outbox[OUTBOX_SLOTS];
     struct class_slabs classes[CLASS_COUNT];
     struct slot_arena slots;
@@ -162,8 +181,37 @@ HAK_INLINE uint32_t class_of_word(uintptr_t word)
 /* Relaxed, and no read-modify-write: one writer at a time, readers want a recent value. */
 HAK_INLINE void count(struct heap *h, enum counter c, uint64_t n)
 {
-    store_relaxed(&h->counters[c], load_relaxed(&h->counters[c]) + n);
+    uint64_t now = load_relaxed(&h->counters[c]) + n;
+    store_relaxed(&h->counters[c], now);
+    struct live_heaps *row = load_acquire(&h->row); /* pairs with give_row */
+    if (row != NULL)
+        store_relaxed(&counters_of(row)[c], now);
 }
+
+/* With the lock held: the class' words in the live area are to be written at the lock's release. */
+HAK_INLINE void heap_changed(struct heap *h, uint32_t class)
+{
+    h->changed[class / 64] |= (uint64_t)1 << (class % 64);
+}
+
+void heap_show_changed(struct heap *h, struct live_heaps *row);
+
+/* Releases the heap's lock. */
+HAK_INLINE void heap_unlock(struct heap *h)
+{
+    struct live_heaps *row = load_relaxed(&h->row); /* set under the lock */
+    if (row != NULL)
+        heap_show_changed(h, row);
+    lock_release(&h->lock);
+}
+
+/* A heap has joined or has another thread: its row says so. Takes the lock. */
+void heap_show(struct heap *h);
+
+/* Makes the live area and a row for each heap. At depth 1, without a lock. */
+void heaps_make_area(void);
+/* In the child of a fork: the row is the parent's. */
+void heap_forget_row(struct heap *h);
 
 /* ---- refill and flush: the calling thread's own heap, at depth 1 ---- */
 

@@ -27,6 +27,7 @@ HAK_INLINE void put_block(struct heap *h, const struct class_info *c, struct sla
 HAK_INLINE void put_counted(struct heap *h, uint32_t class, struct slab *s, void *p)
 {
     const struct class_info *c = &hak_classes[class];
+    heap_changed(h, class);
     h->classes[class].used--;
     h->used_bytes -= c->size;
     put_block(h, c, s, p);

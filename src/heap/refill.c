@@ -245,11 +245,12 @@ void *heap_refill(struct heap *h, uint32_t class, bool *zeroed)
     void *p;
     if (reopen_unless_empty(m)) {
         p = magazine_pop(m);
+        heap_changed(h, class);
     } else {
         p = fill(h, class, zeroed);
         sweep_if_due(h);
     }
-    lock_release(&h->lock);
+    heap_unlock(h);
     return p;
 }
 
@@ -307,7 +308,7 @@ static void flush_own(struct heap *h, uint32_t class, void *p)
         spill(h, class, p);
     else
         heap_put(h, slab_of_unit(unit_of(p)), p);
-    lock_release(&h->lock);
+    heap_unlock(h);
 }
 
 void heap_flush(struct heap *h, uintptr_t word, void *p)

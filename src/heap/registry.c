@@ -44,6 +44,7 @@ static struct heap *make_heap(enum heap_state state)
     if (!zeroed && !os_purge(h, UNIT_SIZE))
         __builtin_memset(h, 0, sizeof *h);
     unit_set_word((size_t)unit, WORD_HEAP);
+    unit_show((size_t)unit);
     store_relaxed(&h->state, state);
     return h;
 }
@@ -119,7 +120,7 @@ static struct heap *attach_orphan(void)
         lock_take(&h->lock);
         warm_to_live(h);
         set_state(h, HEAP_LIVE);
-        lock_release(&h->lock);
+        heap_unlock(h);
     }
     return h;
 }
@@ -135,13 +136,23 @@ static bool publish(struct heap *h)
     return true;
 }
 
+static struct heap *attach_new(void)
+{
+    struct heap *h = make_heap(HEAP_LIVE);
+    return h != NULL && publish(h) ? h : NULL;
+}
+
 struct heap *registry_attach(void)
 {
     struct heap *h = attach_orphan();
-    if (h != NULL)
-        return h;
-    h = make_heap(HEAP_LIVE);
-    return h != NULL && publish(h) ? h : NULL;
+    if (h == NULL)
+        h = attach_new();
+    if (h != NULL) {
+        h->tid = os_thread_id();
+        sampler_start(&h->magazines.sampler);
+        heap_show(h);
+    }
+    return h;
 }
 
 void registry_abandon(struct heap *h)
@@ -154,6 +165,7 @@ void registry_abandon(struct heap *h)
     set_state(h, HEAP_ORPHAN);
     inbox_drain(h, false);
     heap_unlock_visited(h);
+    heap_show(h);
     if (lock_take_if_safe(&registry.lock)) {
         push_orphan(h);
         lock_release(&registry.lock);
@@ -201,8 +213,13 @@ static struct slab *slab_orphaned_to_owned(struct heap *from, struct heap *to, u
     slab_unlist(from, s);
     from->classes[class].slabs--;
     from->classes[class].used -= s->used;
+    uint32_t touched = slab_touched_pages(s, s->high);
+    from->classes[class].touched -= touched;
     to->classes[class].slabs++;
     to->classes[class].used += s->used;
+    to->classes[class].touched += touched;
+    heap_changed(from, class);
+    heap_changed(to, class);
     size_t bytes = (size_t)s->used * hak_classes[class].size;
     from->used_bytes -= bytes;
     to->used_bytes += bytes;
@@ -237,7 +254,7 @@ struct slab *registry_adopt_slab(struct heap *h, uint32_t class)
  * forking thread exists. The others' heaps become orphans; what their magazines and outboxes held
  * is given up, because the picture of those may be torn. */
 
-enum { FORK_REGISTRY, FORK_PURGE, FORK_BIG, FORK_PAGES, FORK_REGION, FORK_LOCKS };
+enum { FORK_REGISTRY, FORK_SAMPLER, FORK_PURGE, FORK_BIG, FORK_PAGES, FORK_REGION, FORK_LOCKS };
 
 static bool fork_taken[FORK_LOCKS]; /* under the fork lock */
 
@@ -247,8 +264,8 @@ static _Atomic size_t stalled_threads;
 
 static struct lock *fork_lock_at(int i)
 {
-    struct lock *const locks[FORK_LOCKS] = {&registry.lock, purge_lock(), big_lock(), pages_lock(),
-                                            region_lock()};
+    struct lock *const locks[FORK_LOCKS] = {&registry.lock, sampler_lock(), purge_lock(),
+                                            big_lock(),     pages_lock(),   region_lock()};
     return locks[i];
 }
 
@@ -328,8 +345,9 @@ static bool fork_take_heaps(void)
 
 static bool fork_take_all(void)
 {
-    return fork_take_heaps() && fork_take_global(FORK_PURGE) && fork_take_global(FORK_BIG) &&
-           fork_take_global(FORK_PAGES) && fork_take_global(FORK_REGION);
+    return fork_take_heaps() && fork_take_global(FORK_SAMPLER) && fork_take_global(FORK_PURGE) &&
+           fork_take_global(FORK_BIG) && fork_take_global(FORK_PAGES) &&
+           fork_take_global(FORK_REGION);
 }
 
 static void fork_give_all(void)
@@ -338,6 +356,7 @@ static void fork_give_all(void)
     fork_give_global(FORK_PAGES);
     fork_give_global(FORK_BIG);
     fork_give_global(FORK_PURGE);
+    fork_give_global(FORK_SAMPLER);
     registry_each(fork_give_heap, NULL);
     hak_thread.closed_inboxes = false;
     fork_give_global(FORK_REGISTRY);
@@ -403,6 +422,7 @@ static void forget_thread_of(struct heap *h)
 static void fork_settle_in_child(struct heap *h, void *context)
 {
     (void)context;
+    heap_forget_row(h);
     if (h == hak_thread.heap || load_relaxed(&h->state) == HEAP_LOST)
         return;
     if (!h->fork_held) {
@@ -421,6 +441,7 @@ HAK_COLD void registry_after_fork(bool in_child)
     if (in_child) {
         registry.orphans = NULL;
         registry_each(fork_settle_in_child, NULL);
+        live_forget();
         store_relaxed(&stalled_threads, (size_t)0); /* those were other threads */
         fork_taken[FORK_PURGE] = true;              /* guards guesses only: free in any case */
     }

@@ -49,6 +49,13 @@ static struct block *node_memory(struct block *node)
     return (struct block *)((uintptr_t)node & ~(uintptr_t)1);
 }
 
+static void show_inbox(struct heap *h, size_t bytes)
+{
+    struct live_heaps *row = load_acquire(&h->row); /* pairs with give_row in show.c */
+    if (row != NULL)
+        store_relaxed(&row->inbox_bytes, (uint64_t)bytes);
+}
+
 static void inbox_push_node(struct heap *to, struct block *node, size_t bytes)
 {
     struct block *head = load_relaxed(&to->inbox);
@@ -66,7 +73,7 @@ static void inbox_push_node(struct heap *to, struct block *node, size_t bytes)
         node_memory(node)->next = head;
     } while (!atomic_compare_exchange_weak_explicit(&to->inbox, &head, node, memory_order_acq_rel,
                                                     memory_order_relaxed));
-    add_relaxed(&to->inbox_bytes, bytes);
+    show_inbox(to, add_relaxed(&to->inbox_bytes, bytes) + bytes);
 }
 
 void inbox_push(struct heap *to, void *p, size_t bytes)
@@ -82,7 +89,7 @@ void inbox_push(struct heap *to, void *p, size_t bytes)
 void heap_unlock_visited(struct heap *other)
 {
     for (;;) {
-        lock_release(&other->lock);
+        heap_unlock(other);
         atomic_thread_fence(memory_order_seq_cst);
         if (load_relaxed(&other->state) != HEAP_ORPHAN || load_relaxed(&other->inbox) == NULL ||
             load_relaxed(&other->inbox) == INBOX_CLOSED || !lock_try(&other->lock))
@@ -137,7 +144,7 @@ static void *take_under_lock(struct heap *h, uint32_t class)
     void *p = magazine_pop(magazine_of(h, class));
     if (p == NULL)
         p = heap_take_one(h, class);
-    lock_release(&h->lock);
+    heap_unlock(h);
     return p;
 }
 
@@ -201,6 +208,7 @@ HAK_INLINE void receive(struct reception *r, void *p)
         count(r->heap, COUNTER_remote_forwarded, 1);
         inbox_push(heap_of_word(word), p, hak_classes[class].size);
     } else if (r->own && magazine_push(magazine_of(r->heap, class), p)) {
+        heap_changed(r->heap, class);
         r->in_magazine++;
     } else {
         put_counted(r->heap, class, slab_of_unit(unit), p);
@@ -234,6 +242,7 @@ void inbox_drain(struct heap *h, bool own)
         return; /* by this thread, which is about to fork and holds the lock */
     struct block *node = exchange_acq_rel(&h->inbox, NULL);
     store_relaxed(&h->inbox_bytes, (size_t)0);
+    show_inbox(h, 0);
     struct reception r = {h, own, 0, 0};
     for (struct block *next; node != NULL; node = next) {
         next = node_memory(node)->next;

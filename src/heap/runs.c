@@ -23,9 +23,16 @@ HAK_INLINE void account(struct heap *h, size_t bytes, size_t blocks)
     if (h != NULL) {
         store_relaxed(&h->live_runs.bytes, load_relaxed(&h->live_runs.bytes) + bytes);
         store_relaxed(&h->live_runs.count, load_relaxed(&h->live_runs.count) + blocks);
+        struct live_heaps *row = load_acquire(&h->row); /* pairs with give_row in show.c */
+        if (row != NULL) {
+            store_relaxed(&row->run_bytes, load_relaxed(&h->live_runs.bytes));
+            store_relaxed(&row->run_blocks, load_relaxed(&h->live_runs.count));
+        }
     } else {
         add_relaxed(&detached.bytes, bytes);
         add_relaxed(&detached.count, blocks);
+        live_set(run_bytes, load_relaxed(&detached.bytes));
+        live_set(run_blocks, load_relaxed(&detached.count));
     }
 }
 
@@ -43,6 +50,7 @@ void *run_alloc(struct heap *h, size_t size, size_t alignment, bool *zeroed)
     s->size = (size_t)n << page_shift();
     account(h, s->size, 1);
     unit_set_word(unit, WORD_RUN);
+    unit_show(unit);
     return page_address((size_t)page);
 }
 
@@ -51,6 +59,7 @@ bool run_free(struct heap *h, size_t unit)
     if (unit_word(unit) != WORD_RUN)
         return false;
     unit_set_word(unit, WORD_FREED);
+    unit_show(unit);
     account(h, (size_t)0 - slab_at(unit)->size, (size_t)0 - 1);
     pages_give(run_page(unit), run_pages(unit));
     return true;
@@ -69,6 +78,7 @@ bool run_resize(struct heap *h, size_t unit, size_t size)
     if (n < before)
         pages_give(end - (before - n), before - n);
     s->size = (size_t)n << page_shift();
+    unit_show(unit);
     account(h, s->size - ((size_t)before << page_shift()), 0);
     return true;
 }

@@ -44,6 +44,7 @@ static bool extend(struct heap *h)
     if (unit < 0)
         return false;
     unit_set_word((size_t)unit, WORD_HEAP);
+    unit_show((size_t)unit);
     a->next = unit_address((size_t)unit);
     a->limit = end_of_unit(a->next);
     return true;

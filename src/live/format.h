@@ -15,7 +15,7 @@ struct live_table {
     uint32_t offset, stride; /* bytes from the area's start; from row to row */
     uint32_t rows;           /* there is room for */
     _Atomic uint32_t used;   /* rows, from the first, that may hold something */
-    uint32_t fields;         /* offset of "name:type ..." or "name:type[n] ...", in the row's order, at
+    uint32_t fields; /* offset of "name:type ..." or "name:type[n] ...", in the row's order, at
                                 their natural alignment; u32, u64 */
     uint32_t reserved;
 };

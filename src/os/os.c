@@ -7,6 +7,8 @@
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/shm.h>
+#include <sys/syscall.h>
 #include <sys/sysinfo.h>
 #include <time.h>
 #include <unistd.h>
@@ -53,6 +55,11 @@ uint64_t os_random(void)
     return value;
 }
 
+uint32_t os_thread_id(void)
+{
+    return (uint32_t)syscall(SYS_gettid);
+}
+
 uint64_t os_now_ms(void)
 {
     int saved = errno;
@@ -85,6 +92,19 @@ void *os_reserve(size_t size)
     void *got = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     errno = saved;
     return got == MAP_FAILED ? NULL : got;
+}
+
+void *os_share(size_t size)
+{
+    int saved = errno;
+    int id = shmget(IPC_PRIVATE, size, IPC_CREAT | SHM_NORESERVE | 0600);
+    void *at = (void *)-1;
+    if (id >= 0) {
+        at = shmat(id, NULL, 0);
+        (void)shmctl(id, IPC_RMID, NULL); /* when the last process lets go of it */
+    }
+    errno = saved;
+    return at == (void *)-1 ? NULL : at;
 }
 
 static bool protect(void *at, size_t size, int access)

@@ -19,6 +19,9 @@ size_t os_address_limit(void);
 /* Unpredictable bits, for the placement of the window. */
 uint64_t os_random(void);
 
+/* The calling thread's number, as in /proc/PID/task. */
+uint32_t os_thread_id(void);
+
 /* Milliseconds of a clock that never goes back; cheap (read from the vDSO). */
 uint64_t os_now_ms(void);
 
@@ -28,6 +31,10 @@ enum os_result os_map_at(void *at, size_t size);
 
 /* Address space without memory behind it, anywhere; NULL if there is none. */
 void *os_reserve(size_t size);
+
+/* Memory of zeros that other processes of the same user may attach while it is mapped, by the number that
+ * /proc/PID/maps shows as its inode; NULL if there is none. */
+void *os_share(size_t size);
 
 /* Makes reserved address space read as zeros, which costs nothing against a strict overcommit limit. */
 bool os_allow_reading(void *at, size_t size);

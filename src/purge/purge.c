@@ -1,6 +1,7 @@
 #include "purge/purge.h"
 
 #include "os/os.h"
+#include "purge/show.h"
 
 enum {
     WINDOW_MS = 1000,
@@ -161,6 +162,7 @@ static HAK_COLD void purge_excess(size_t allowed)
     if (lock_try(&purge.lock)) {
         purge_excess_locked(allowed);
         lock_release(&purge.lock);
+        purge_show();
     }
     thread_leave();
 }
@@ -195,6 +197,7 @@ size_t purge_everything(void)
     store_relaxed(&purge.regret, (size_t)0);
     store_relaxed(&purge.recent, (size_t)0);
     lock_release(&purge.lock);
+    purge_show();
     return bytes;
 }
 

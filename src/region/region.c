@@ -1,5 +1,6 @@
 #include "region/region.h"
 
+#include "live/live.h"
 #include "os/os.h"
 #include "slab/slab.h"
 #include "super/super.h"
@@ -422,4 +423,15 @@ size_t region_top(void)
 struct lock *region_lock(void)
 {
     return &region.lock;
+}
+
+void region_show(struct live_area *a)
+{
+    struct live_process *p = a->process;
+    store_relaxed(&p->window_at, (uint64_t)hak_region.base);
+    store_relaxed(&p->window_bytes, (uint64_t)hak_region.units << UNIT_SHIFT);
+    store_relaxed(&p->words_at, (uint64_t)(uintptr_t)hak_region.words);
+    store_relaxed(&p->slabs_at, (uint64_t)(uintptr_t)hak_region.slabs);
+    store_relaxed(&p->maps_at, (uint64_t)(uintptr_t)hak_region.maps);
+    store_relaxed(&p->supers_at, (uint64_t)(uintptr_t)hak_region.supers);
 }

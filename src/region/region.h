@@ -27,12 +27,14 @@ struct super;
  * class, which names heap (the 64 KiB around it) and class in one. Below that a tag, which free takes for
  * the offset of a magazine as well (heap.h): so they are aligned as one. */
 enum {
-    WORD_NONE = 0,   /* no block starts in this unit */
-    WORD_RUN = 8,    /* a live run starts here */
-    WORD_BIG = 16,   /* a live big block starts here */
-    WORD_HEAP = 24,  /* a heap's own memory */
-    WORD_FREED = 32, /* a run or big block was here and has been freed */
-    WORD_TAG_MAX = 39
+    WORD_NONE = 0,     /* no block starts in this unit */
+    WORD_RUN = 8,      /* a live run starts here */
+    WORD_BIG = 16,     /* a live big block starts here */
+    WORD_HEAP = 24,    /* a heap's own memory */
+    WORD_FREED = 32,   /* a run or big block was here and has been freed */
+    WORD_SAMPLED = 40, /* a unit of sampled blocks (profile/arena.h) */
+    WORD_TAG_LAST = WORD_SAMPLED,
+    WORD_TAG_MAX = 47
 };
 
 struct region {
@@ -52,6 +54,11 @@ extern struct region hak_region __attribute__((visibility("hidden")));
 
 /* Learns the page size: all that is needed before the first block. */
 void region_start(void);
+
+struct live_area;
+
+/* Says in the live area where the window and its arrays are. */
+void region_show(struct live_area *a);
 
 /* Chooses the window. Idempotent and thread-safe; false if the system gives no address space. */
 bool region_init(void);

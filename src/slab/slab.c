@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "live/live.h"
+
 #define CAPACITY(size, units) ((size) > UNIT_SIZE ? 1 : (uint32_t)((units)*UNIT_SIZE / (size)))
 #define RECIPROCAL(size) ((uint32_t)((((uint64_t)1 << 32) + (size)-1) / (size)))
 
@@ -116,4 +118,51 @@ uint32_t slab_touched_units(const struct slab *s)
 {
     size_t bytes = (size_t)s->high * hak_classes[s->class].size;
     return (uint32_t)((bytes + UNIT_SIZE - 1) >> UNIT_SHIFT);
+}
+
+/* ---- what the live area shows ---- */
+
+enum { KIND_BITS = 4, AT_BITS = 4 };
+
+static uint32_t shown_as(enum unit_kind kind, uint32_t at, size_t number)
+{
+    return (uint32_t)kind | at << KIND_BITS | (uint32_t)number << (KIND_BITS + AT_BITS);
+}
+
+static uint32_t what_lies_in(size_t unit)
+{
+    const struct slab *s = slab_at(unit);
+    uintptr_t word = unit_word(unit);
+    if (word > WORD_TAG_MAX)
+        return shown_as(UNIT_SLAB, s->class >= FIRST_PAGED ? s->run_at : 0, s->class);
+    switch (word) {
+    case WORD_HEAP:
+        return shown_as(UNIT_HEAP, 0, 0);
+    case WORD_SAMPLED:
+        return shown_as(UNIT_SAMPLED, 0, 0);
+    case WORD_RUN:
+        return shown_as(UNIT_RUN, s->run_at, s->size / hak_region.page_size);
+    case WORD_BIG:
+        return shown_as(UNIT_BIG, 0, s->granules);
+    default:
+        return 0;
+    }
+}
+
+void unit_show(size_t unit)
+{
+    struct live_area *a = live_area();
+    if (a == NULL || unit >= LIVE_ROWS_units)
+        return;
+    store_relaxed(&a->units[unit].what, what_lies_in(unit));
+    live_raise_used(a, LIVE_TABLE_units, (uint32_t)unit + 1);
+}
+
+/* Owners that change theirs meanwhile show them themselves, before or after. */
+void units_show(void)
+{
+    for (size_t unit = 0; unit < region_top() * GRANULE_UNITS; unit++) {
+        if (unit_word(unit) != WORD_NONE)
+            unit_show(unit);
+    }
 }

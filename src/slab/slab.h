@@ -58,11 +58,12 @@ struct slab {
     uint32_t next, prev; /* neighbours among the heap's slabs of the class with free blocks: unit
                             index + 1, 0 ends the list */
     uint8_t class;
-    uint8_t back;    /* units back to the slab's first unit */
-    bool listed;     /* in that list: true unless no block is free */
-    bool zeroed;     /* blocks not carved yet read as zeros */
-    uint8_t run_at;  /* page of the unit at which a run or paged slab starts; else 0 */
-    size_t size;     /* of a run or big block: usable bytes */
+    uint8_t back;   /* units back to the slab's first unit */
+    bool listed;    /* in that list: true unless no block is free */
+    bool zeroed;    /* blocks not carved yet read as zeros */
+    uint8_t run_at; /* page of the unit at which a run or paged slab starts; else 0 */
+    bool sampled; /* a run or big block that the sampler knows; its owner's, or who has the block */
+    size_t size;  /* of a run or big block: usable bytes */
     size_t granules; /* of a big block */
 };
 
@@ -132,6 +133,15 @@ HAK_INLINE size_t class_slab_bytes(uint32_t class)
     const struct class_info *c = &hak_classes[class];
     return class < FIRST_PAGED ? c->units * UNIT_SIZE : round_up(c->size, hak_region.page_size);
 }
+
+/* Kinds of what the live area's table `units` says. */
+enum unit_kind { UNIT_SLAB = 1, UNIT_HEAP, UNIT_SAMPLED, UNIT_RUN, UNIT_BIG };
+
+/* Shows in the live area what lies in a unit, by its word and its line. Its owner, after a change of either. */
+void unit_show(size_t unit);
+
+/* The same for all units there are, in a new area. */
+void units_show(void);
 
 /* Makes unused units a slab of the class, and an empty slab unused. */
 void slab_init(size_t unit, uint32_t class, struct heap *owner, bool zeroed);
@@ -208,6 +218,13 @@ HAK_INLINE bool slab_next_is_zeroed(const struct slab *s)
 HAK_INLINE bool slab_is_full(const struct slab *s)
 {
     return !slab_has_freed(s) && s->carved == hak_classes[s->class].capacity;
+}
+
+/* Pages of the slab that its first n blocks lie in. */
+HAK_INLINE uint32_t slab_touched_pages(const struct slab *s, uint32_t n)
+{
+    size_t bytes = (size_t)n * hak_classes[s->class].size;
+    return (uint32_t)((bytes + hak_region.page_size - 1) >> __builtin_ctzl(hak_region.page_size));
 }
 
 /* Units of the slab that blocks were carved from. */

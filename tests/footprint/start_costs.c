@@ -17,10 +17,10 @@
 
 enum {
     BLOCKS = 100,
-    OWN_KIB_MOST = 80,
+    OWN_KIB_MOST = 100,
     CALLS_TO_LOAD = 13, /* the loader's, for a library of five segments */
     CALLS_BEFORE_MAIN = 2,
-    CALLS_TO_ALLOCATE = 8,
+    CALLS_TO_ALLOCATE = 14, /* six of them for the live area */
     PAGE = 4096
 };
 

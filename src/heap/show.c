@@ -1,0 +1,118 @@
+/* What heaps show in the live area: a row each. A class's words are written when the lock is released under
+ * which they changed, so they are of one moment. */
+#include "purge/show.h"
+#include "control/options.h"
+#include "heap/heap.h"
+#include "heap/registry.h"
+#include "live/live.h"
+#include "os/os.h"
+#include "profile/rate.h"
+
+static void show_class(struct heap *h, struct live_heaps *row, uint32_t class)
+{
+    const struct class_slabs *c = &h->classes[class];
+    live_u32 *words = &row->by_class[(size_t) class * 4];
+    store_relaxed(&words[0], (uint32_t)c->used);
+    store_relaxed(&words[1], c->slabs);
+    store_relaxed(&words[2], c->touched);
+    store_relaxed(&words[3], (uint32_t)magazine_kept(magazine_of(h, class)));
+}
+
+void heap_show_changed(struct heap *h, struct live_heaps *row)
+{
+    for (uint32_t i = 0; i < CHANGED_WORDS; i++) {
+        for (uint64_t bits = h->changed[i]; bits != 0; bits &= bits - 1)
+            show_class(h, row, i * 64 + lowest_bit(bits));
+        h->changed[i] = 0;
+    }
+}
+
+static void show_all(struct heap *h, struct live_heaps *row)
+{
+    store_relaxed(&row->address, (uint64_t)(uintptr_t)h);
+    store_relaxed(&row->tid, h->tid);
+    store_relaxed(&row->state, load_relaxed(&h->state));
+    store_relaxed(&row->run_bytes, load_relaxed(&h->live_runs.bytes));
+    store_relaxed(&row->inbox_bytes, load_relaxed(&h->inbox_bytes));
+    store_relaxed(&row->run_blocks, load_relaxed(&h->live_runs.count));
+#define COUNTER(name, text) store_relaxed(&row->name, load_relaxed(&h->counters[COUNTER_##name]));
+#include "control/counters.def"
+#undef COUNTER
+    for (uint32_t class = 0; class < CLASS_COUNT; class ++)
+        show_class(h, row, class);
+}
+
+/* With the lock held: a row for a heap that has none. */
+static void give_row(struct heap *h, struct live_area *a)
+{
+    if (load_relaxed(&h->row) != NULL)
+        return;
+    ptrdiff_t i = live_new_row(a, LIVE_TABLE_heaps);
+    if (i < 0) {
+        add_relaxed(&a->process[0].heaps_unseen, 1);
+        return;
+    }
+    show_all(h, &a->heaps[i]);
+    /* release: the heap's own thread adds to what it finds in the row. */
+    store_release(&h->row, &a->heaps[i]);
+}
+
+void heap_show(struct heap *h)
+{
+    struct live_area *a = live_area();
+    if (a == NULL)
+        return;
+    lock_take(&h->lock);
+    give_row(h, a);
+    struct live_heaps *row = load_relaxed(&h->row);
+    if (row != NULL) {
+        store_relaxed(&row->tid, h->tid);
+        store_relaxed(&row->state, load_relaxed(&h->state));
+    }
+    heap_unlock(h);
+}
+
+static void visit(struct heap *h, void *area)
+{
+    if (load_relaxed(&h->state) == HEAP_LOST || !lock_take_if_safe(&h->lock))
+        return;
+    give_row(h, area);
+    heap_unlock_visited(h);
+}
+
+static void show_classes(struct live_area *a)
+{
+    for (uint32_t class = 0; class < CLASS_COUNT; class ++) {
+        store_relaxed(&a->classes[class].size, hak_classes[class].size);
+        store_relaxed(&a->classes[class].units, hak_classes[class].units);
+        store_relaxed(&a->classes[class].capacity, hak_classes[class].capacity);
+    }
+    store_relaxed(&a->header.tables[LIVE_TABLE_classes].used, CLASS_COUNT);
+}
+
+void heaps_make_area(void)
+{
+    struct live_area *a = live_make();
+    if (a == NULL)
+        return;
+    show_classes(a);
+    region_show(a);
+    units_show();
+    /* A heap that joins after this has passed finds the area and takes a row by itself. */
+    registry_each(visit, a);
+    purge_show();
+    if (hak_options.profile)
+        live_set(interval, rate_interval());
+    if (hak_live.inherited != NULL)
+        sampler_carry_over(a);
+    live_complete(a);
+}
+
+void heap_forget_row(struct heap *h)
+{
+    if (hak_live.is_private)
+        return;
+    store_relaxed(&h->row, NULL);
+    if (h == hak_thread.heap)
+        h->tid = os_thread_id();
+}

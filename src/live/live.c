@@ -1,0 +1,169 @@
+#include "live/live.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "control/options.h"
+#include "hakmem/hakmem.h"
+#include "os/os.h"
+
+struct live hak_live;
+
+/* An area takes address space, and where the kernel commits strictly also commitment. */
+enum { ADDRESS_SHARE = 32 };
+
+static const char version[] = HAK_STRINGIZE(HAK_VERSION_MAJOR) "." HAK_STRINGIZE(
+    HAK_VERSION_MINOR) "." HAK_STRINGIZE(HAK_VERSION_PATCH);
+
+/* Per table, the text that says what is in a row. */
+#define LIVE_TABLE(table, rows)
+#define LIVE_FIELD(table, type, name) #name ":" #type " "
+#define LIVE_LENGTH(length) #length
+#define LIVE_ARRAY(table, type, name, length) #name ":" #type "[" LIVE_LENGTH(length) "] "
+#define LIVE_END(table, rows) "\0"
+static const char fields[] =
+#include "live/tables.def"
+    ;
+#undef LIVE_TABLE
+#undef LIVE_FIELD
+#undef LIVE_ARRAY
+#undef LIVE_END
+
+_Static_assert(sizeof fields + sizeof version <= LIVE_TEXT_ROOM, "the texts fit");
+_Static_assert(LIVE_TABLE_COUNT <= (int)LIVE_TABLES_MAX, "the tables fit");
+
+static const struct {
+    char name[LIVE_NAME_MAX];
+    uint32_t offset, stride, rows;
+} tables[LIVE_TABLE_COUNT] = {
+#define LIVE_TABLE(table, rows)                                                                    \
+    {#table, offsetof(struct live_area, table), sizeof(struct live_##table), rows},
+#define LIVE_FIELD(table, type, name)
+#define LIVE_ARRAY(table, type, name, length)
+#define LIVE_END(table, rows)
+#include "live/tables.def"
+#undef LIVE_TABLE
+#undef LIVE_FIELD
+#undef LIVE_ARRAY
+#undef LIVE_END
+};
+
+static void describe(struct live_area *a)
+{
+    struct live_header *h = &a->header;
+    uint32_t text = offsetof(struct live_area, text);
+    memcpy(a->text, fields, sizeof fields);
+    memcpy(a->text + sizeof fields, version, sizeof version);
+    h->header_size = text + (uint32_t)(sizeof fields + sizeof version);
+    h->area_size = sizeof *a;
+    h->table_count = LIVE_TABLE_COUNT;
+    h->text = text + (uint32_t)sizeof fields;
+    for (uint32_t i = 0; i < LIVE_TABLE_COUNT; i++) {
+        struct live_table *t = &h->tables[i];
+        memcpy(t->name, tables[i].name, sizeof t->name);
+        t->offset = tables[i].offset;
+        t->stride = tables[i].stride;
+        t->rows = tables[i].rows;
+        t->fields = text;
+        text += (uint32_t)strlen((const char *)a + text) + 1;
+    }
+}
+
+static void show_process(struct live_area *a)
+{
+    struct live_process *p = a->process;
+    store_relaxed(&a->header.tables[LIVE_TABLE_process].used, 1);
+    store_relaxed(&p->pid, (uint32_t)getpid());
+    store_relaxed(&p->page_size, (uint32_t)os_page_size());
+    store_relaxed(&p->shown_ms, os_now_ms());
+}
+
+void live_show_settings(void)
+{
+    struct live_area *a = live_area();
+    if (a == NULL)
+        return;
+    struct live_settings *s = a->settings;
+#define OPTION(name, type, initial, least, most, text)                                             \
+    store_relaxed(&s->name, OPTION_NUMBER_##type(hak_options.name));                               \
+    store_relaxed(&s->from_##name, (uint32_t)hak_option_sources.name);
+#include "control/options.def"
+#undef OPTION
+    store_relaxed(&a->header.tables[LIVE_TABLE_settings].used, 1);
+}
+
+static struct live_area *map_area(void)
+{
+    struct live_area *a = NULL;
+    if (os_address_limit() / ADDRESS_SHARE < sizeof *a)
+        return NULL;
+    if (hak_options.live)
+        a = os_share(sizeof *a);
+    hak_live.is_private = a == NULL;
+    if (a == NULL && hak_options.profile) {
+        a = os_reserve(sizeof *a);
+        if (a != NULL && !os_commit(a, sizeof *a)) {
+            os_unmap(a, sizeof *a);
+            a = NULL;
+        }
+    }
+    return a;
+}
+
+struct live_area *live_make(void)
+{
+    bool due = true;
+    if (!atomic_compare_exchange_strong(&hak_live.due, &due, false))
+        return NULL;
+    struct live_area *a = map_area();
+    if (a == NULL)
+        return NULL;
+    describe(a);
+    show_process(a);
+    store_release(&hak_live.area, a); /* its owners may fill it; readers wait for the magic word */
+    live_show_settings();
+    return a;
+}
+
+void live_complete(struct live_area *a)
+{
+    /* release: all that stands in the area comes before the word that says so. */
+    uint64_t magic;
+    memcpy(&magic, LIVE_MAGIC, sizeof magic);
+    __atomic_store_n((uint64_t *)(void *)a->header.magic, magic, __ATOMIC_RELEASE);
+}
+
+ptrdiff_t live_new_row(struct live_area *a, enum live_table_index table)
+{
+    struct live_table *t = &a->header.tables[table];
+    uint32_t used = load_relaxed(&t->used);
+    while (used < t->rows) {
+        if (atomic_compare_exchange_weak_explicit(&t->used, &used, used + 1, memory_order_relaxed,
+                                                  memory_order_relaxed))
+            return (ptrdiff_t)used;
+    }
+    return -1;
+}
+
+void live_forget(void)
+{
+    struct live_area *a = load_relaxed(&hak_live.area);
+    if (a == NULL)
+        return;
+    if (hak_live.is_private) { /* and was copied with the process */
+        store_relaxed(&a->process[0].pid, (uint32_t)getpid());
+        return;
+    }
+    if (hak_live.inherited == NULL)
+        hak_live.inherited = a;
+    store_relaxed(&hak_live.area, NULL);
+    store_relaxed(&hak_live.due, true);
+}
+
+void live_drop_inherited(void)
+{
+    struct live_area *a = hak_live.inherited;
+    hak_live.inherited = NULL;
+    if (a != NULL)
+        os_unmap(a, sizeof *a);
+}

@@ -1,0 +1,173 @@
+#include "profile/arena.h"
+
+#include "slab/slab.h"
+#include "super/super.h"
+
+enum {
+    PIECE = 16,
+    PIECES = UNIT_SIZE / PIECE,
+    WORD_PIECES = 64,
+    WORDS = PIECES / WORD_PIECES,
+    HALF_PIECE = 0xffff, /* length of a block of 8 bytes */
+};
+
+_Static_assert(PIECES < HALF_PIECE, "a length fits");
+
+/* A unit of the arena, at the index that the unit's line names as `next`. */
+struct arena_unit {
+    uint32_t unit;        /* index + 1; 0: none */
+    uint32_t used;        /* pieces */
+    uint32_t high;        /* pieces below it may have been written to */
+    bool zeroed;          /* the others read as zeros */
+    uint64_t bits[WORDS]; /* pieces in use */
+    /* Of the block that starts at a piece, in pieces; 0: none starts there. Changed under the lock, read by
+     * who has the block. */
+    _Atomic uint16_t lengths[PIECES];
+};
+
+__attribute__((section(".bss.sampler_arena"))) static struct arena_unit units[ARENA_UNITS_MOST];
+static uint32_t unit_count;    /* that there are */
+static uint32_t first_unknown; /* entries from here on have never been used */
+
+uint32_t arena_units(void)
+{
+    return unit_count;
+}
+
+/* Bits [from, from + n) of one word. */
+static uint64_t mask_of(uint32_t from, uint32_t n)
+{
+    return (n == WORD_PIECES ? ~(uint64_t)0 : ((uint64_t)1 << n) - 1) << from;
+}
+
+enum change { SET, CLEAR };
+
+static void mark(struct arena_unit *u, uint32_t first, uint32_t n, enum change to)
+{
+    u->used += to == SET ? n : 0 - n;
+    while (n > 0) {
+        uint32_t from = first % WORD_PIECES, here = WORD_PIECES - from < n ? WORD_PIECES - from : n;
+        if (to == SET)
+            u->bits[first / WORD_PIECES] |= mask_of(from, here);
+        else
+            u->bits[first / WORD_PIECES] &= ~mask_of(from, here);
+        first += here;
+        n -= here;
+    }
+}
+
+/* The first piece in use among n from `first` on, or -1. */
+static int32_t in_use_from(const struct arena_unit *u, uint32_t first, uint32_t n)
+{
+    uint32_t at = first, end = first + n;
+    while (at < end) {
+        uint32_t from = at % WORD_PIECES, here = WORD_PIECES - from;
+        if (here > end - at)
+            here = end - at;
+        uint64_t bits = u->bits[at / WORD_PIECES] & mask_of(from, here);
+        if (bits != 0)
+            return (int32_t)(at - from + lowest_bit(bits));
+        at += here;
+    }
+    return -1;
+}
+
+/* n free pieces from a multiple of `step` on, the lowest; -1: there are none. */
+static int32_t find_pieces(const struct arena_unit *u, uint32_t n, uint32_t step)
+{
+    uint32_t first = 0;
+    while (first + n <= PIECES) {
+        int32_t hit = in_use_from(u, first, n);
+        if (hit < 0)
+            return (int32_t)first;
+        first = (uint32_t)round_up((size_t)hit + 1, step);
+    }
+    return -1;
+}
+
+static void *take_from(struct arena_unit *u, size_t size, bool *zeroed)
+{
+    uint32_t n = (uint32_t)((size + PIECE - 1) / PIECE), step = n & (0 - n);
+    int32_t first = PIECES - u->used >= n ? find_pieces(u, n, step) : -1;
+    if (first < 0)
+        return NULL;
+    mark(u, (uint32_t)first, n, SET);
+    store_relaxed(&u->lengths[first], (uint16_t)(size < PIECE ? HALF_PIECE : n));
+    *zeroed = u->zeroed && (uint32_t)first >= u->high;
+    if (u->high < (uint32_t)first + n)
+        u->high = (uint32_t)first + n;
+    return (char *)unit_address(u->unit - 1) + (size_t)first * PIECE;
+}
+
+static struct arena_unit *add_unit(void)
+{
+    uint32_t i = 0;
+    while (i < first_unknown && units[i].unit != 0)
+        i++;
+    if (i == ARENA_UNITS_MOST)
+        return NULL;
+    bool zeroed;
+    ptrdiff_t unit = units_take(1, &zeroed);
+    if (unit < 0)
+        return NULL;
+    units[i].unit = (uint32_t)unit + 1;
+    units[i].zeroed = zeroed;
+    units[i].high = 0;
+    slab_at((size_t)unit)->next = i;
+    unit_set_word((size_t)unit, WORD_SAMPLED);
+    unit_show((size_t)unit);
+    if (i == first_unknown)
+        first_unknown++;
+    unit_count++;
+    return &units[i];
+}
+
+void *arena_take(size_t size, bool *zeroed)
+{
+    for (uint32_t i = 0; i < first_unknown; i++) {
+        void *p = units[i].unit != 0 ? take_from(&units[i], size, zeroed) : NULL;
+        if (p != NULL)
+            return p;
+    }
+    struct arena_unit *u = add_unit();
+    return u != NULL ? take_from(u, size, zeroed) : NULL;
+}
+
+static uint32_t piece_of(const void *p)
+{
+    return (uint32_t)(((uintptr_t)p & (UNIT_SIZE - 1)) / PIECE);
+}
+
+static struct arena_unit *unit_with(const void *p)
+{
+    return &units[slab_at(unit_of(p))->next];
+}
+
+static size_t length_in_bytes(uint16_t length)
+{
+    return length == HALF_PIECE ? PIECE / 2 : (size_t)length * PIECE;
+}
+
+size_t arena_usable(const void *p)
+{
+    if ((uintptr_t)p % PIECE != 0)
+        return 0;
+    return length_in_bytes(load_relaxed(&unit_with(p)->lengths[piece_of(p)]));
+}
+
+void arena_give(void *p)
+{
+    struct arena_unit *u = unit_with(p);
+    uint32_t first = piece_of(p);
+    uint16_t length = load_relaxed(&u->lengths[first]);
+    store_relaxed(&u->lengths[first], (uint16_t)0);
+    mark(u, first, length == HALF_PIECE ? 1 : length, CLEAR);
+    if (u->used != 0)
+        return;
+    size_t unit = u->unit - 1;
+    u->unit = 0;
+    unit_count--;
+    unit_set_word(unit, WORD_NONE);
+    unit_show(unit);
+    units_give(unit, 1, 1);
+}

@@ -1,0 +1,25 @@
+/* Arena: units that hold sampled blocks and nothing else, in pieces of 16 bytes with a bit each. A block is
+ * as large and as aligned as one of its size class, so whoever takes it for one is not wrong.
+ *
+ * All under the sampler's lock but where it says otherwise. Calls: super, slab (a unit's line). Called by:
+ * sampler. */
+#ifndef HAK_ARENA_H
+#define HAK_ARENA_H
+
+#include "base/base.h"
+
+/* `size` at most a unit; alignment: the largest power of two that divides it. NULL: no memory, or the
+ * arena is as large as it gets. `*zeroed`: it reads as zeros. */
+void *arena_take(size_t size, bool *zeroed);
+
+/* Bytes of the live block at p, 0 if there is none. Without the lock for whoever has the block. */
+size_t arena_usable(const void *p);
+
+/* The block must be live. */
+void arena_give(void *p);
+
+/* Units it has, of so many at most. */
+uint32_t arena_units(void);
+enum { ARENA_UNITS_MOST = 512 };
+
+#endif

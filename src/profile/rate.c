@@ -1,0 +1,73 @@
+#include "profile/rate.h"
+
+#include "base/atomic.h"
+#include "control/options.h"
+#include "os/os.h"
+#include "profile/poisson.h"
+
+enum {
+    WINDOW_MS = 128, /* samples are counted per window */
+    QUIET_SHARE =
+        4, /* a window with less than this share of what is allowed: twice as often again */
+    DOUBLINGS_MOST = 24,
+};
+
+/* After so many the setting is looked at again. */
+#define BYTES_WHEN_OFF ((int64_t)1 << 30)
+
+static struct {
+    _Atomic uint32_t doublings; /* of the interval, because samples came too fast */
+    _Atomic uint32_t fullness;
+    uint64_t window; /* number of the current one */
+    size_t in_window;
+} rate;
+
+uint64_t rate_interval(void)
+{
+    uint32_t doublings = load_relaxed(&rate.doublings) + load_relaxed(&rate.fullness);
+    if (doublings > DOUBLINGS_MOST)
+        doublings = DOUBLINGS_MOST;
+    return (uint64_t)hak_options.profile_interval << doublings;
+}
+
+void rate_draw(struct sampler *s)
+{
+    s->interval = rate_interval();
+    s->left = hak_options.profile ? poisson_distance(&s->random, s->interval) : BYTES_WHEN_OFF;
+}
+
+void sampler_start(struct sampler *s)
+{
+    if (s->random == 0)
+        s->random = (os_random() ^ (uintptr_t)s) | 1;
+    rate_draw(s);
+}
+
+static void begin_window(uint64_t window, size_t allowed)
+{
+    bool quiet = window > rate.window + 1 || rate.in_window < allowed / QUIET_SHARE;
+    uint32_t doublings = load_relaxed(&rate.doublings);
+    if (quiet && doublings > 0)
+        store_relaxed(&rate.doublings, doublings - 1);
+    rate.window = window;
+    rate.in_window = 0;
+}
+
+void rate_count(uint64_t now_ms)
+{
+    size_t allowed = hak_options.profile_rate * WINDOW_MS / 1000 + 1;
+    uint64_t window = now_ms / WINDOW_MS;
+    if (window != rate.window)
+        begin_window(window, allowed);
+    if (++rate.in_window < allowed)
+        return;
+    uint32_t doublings = load_relaxed(&rate.doublings);
+    if (doublings < DOUBLINGS_MOST)
+        store_relaxed(&rate.doublings, doublings + 1);
+    rate.in_window = 0;
+}
+
+void rate_set_fullness(uint32_t doublings)
+{
+    store_relaxed(&rate.fullness, doublings);
+}

@@ -1,0 +1,366 @@
+#include "profile/sampler.h"
+
+#include "control/options.h"
+#include "live/live.h"
+#include "os/os.h"
+#include "os/thread.h"
+#include "profile/arena.h"
+#include "profile/poisson.h"
+#include "profile/rate.h"
+#include "profile/sites.h"
+#include "profile/stack.h"
+#include "profile/timeline.h"
+#include "slab/slab.h"
+
+enum {
+    BUCKETS = 8192, /* of the records, by address; a power of two */
+    OBJECT = 1024,  /* what one object is counted as */
+    FULL_STEPS = 8, /* of the second half of a table; each makes samples twice as rare */
+};
+
+/* A live sampled block. */
+struct record {
+    uintptr_t address; /* 0: none */
+    uint64_t size, usable;
+    uint64_t weight_bytes, weight_objects;
+    uint64_t born_ms;
+    uint32_t site, tid;
+    uint32_t next; /* in its bucket or among the free: index + 1 */
+};
+
+__attribute__((section(".bss.sampler_records"))) static struct record records[LIVE_ROWS_blocks];
+__attribute__((section(".bss.sampler_buckets"))) static uint16_t buckets[BUCKETS];
+_Static_assert((int)LIVE_ROWS_blocks <= UINT16_MAX, "an index fits");
+
+static struct {
+    struct lock lock;
+    uint32_t used;    /* records below were used at some time */
+    uint32_t free;    /* first of those that are free now: index + 1 */
+    uint32_t live;    /* records in use */
+    uint64_t sampled; /* estimated live bytes */
+    uint64_t peak;    /* the highest of it that the sites remember */
+    uint64_t samples, lost;
+    size_t arena_blocks, arena_bytes;
+    /* Blocks freed where the lock could not be waited for, linked through their first word. Pushed by
+     * compare-and-swap (release), taken whole by exchange (acquire): no ABA. */
+    _Atomic(struct block *) deferred;
+} sampler;
+
+struct lock *sampler_lock(void)
+{
+    return &sampler.lock;
+}
+
+/* The fuller a table the rarer the samples, so that it never is full. */
+static uint32_t doublings_for(size_t used, size_t room)
+{
+    return used <= room / 2 ? 0 : (uint32_t)((used - room / 2) / (room / 2 / FULL_STEPS)) + 1;
+}
+
+static void set_fullness(void)
+{
+    uint32_t of_records = doublings_for(sampler.live, LIVE_ROWS_blocks);
+    uint32_t of_arena = doublings_for(arena_units(), ARENA_UNITS_MOST);
+    rate_set_fullness(of_records > of_arena ? of_records : of_arena);
+}
+
+/* ---- records ---- */
+
+static uint16_t *bucket_of(uintptr_t address)
+{
+    return &buckets[(address >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 51];
+}
+
+_Static_assert(BUCKETS == 1 << (64 - 51), "bits of the hash");
+
+static struct record *take_record(void)
+{
+    uint32_t i = sampler.free;
+    if (i != 0) {
+        sampler.free = records[i - 1].next;
+        return &records[i - 1];
+    }
+    return sampler.used < LIVE_ROWS_blocks ? &records[sampler.used++] : NULL;
+}
+
+static struct record *find_record(uintptr_t address)
+{
+    for (uint32_t i = *bucket_of(address); i != 0; i = records[i - 1].next) {
+        if (records[i - 1].address == address)
+            return &records[i - 1];
+    }
+    return NULL;
+}
+
+static void link_record(struct record *r)
+{
+    uint16_t *bucket = bucket_of(r->address);
+    r->next = *bucket;
+    *bucket = (uint16_t)(r - records + 1);
+}
+
+static void unlink_record(struct record *r)
+{
+    uint16_t *bucket = bucket_of(r->address);
+    if (*bucket == r - records + 1) {
+        *bucket = (uint16_t)r->next;
+        return;
+    }
+    struct record *before = &records[*bucket - 1];
+    while (before->next != r - records + 1)
+        before = &records[before->next - 1];
+    before->next = r->next;
+}
+
+static void show_record(struct live_area *a, const struct record *r)
+{
+    struct live_blocks *row = &a->blocks[r - records];
+    store_relaxed(&row->size, r->size);
+    store_relaxed(&row->usable, r->usable);
+    store_relaxed(&row->weight_bytes, r->weight_bytes);
+    store_relaxed(&row->weight_objects, r->weight_objects);
+    store_relaxed(&row->born_ms, r->born_ms);
+    store_relaxed(&row->site, r->site);
+    store_relaxed(&row->tid, r->tid);
+    store_release(&row->address, r->address); /* the row is whole for whoever sees it */
+    live_raise_used(a, LIVE_TABLE_blocks, sampler.used);
+}
+
+static void show_sums(struct live_area *a, uint64_t now)
+{
+    struct live_process *p = a->process;
+    store_relaxed(&p->interval, rate_interval());
+    store_relaxed(&p->samples, sampler.samples);
+    store_relaxed(&p->samples_lost, sampler.lost);
+    store_relaxed(&p->sampled_live, sampler.sampled);
+    store_relaxed(&p->sampled_unit_bytes, (uint64_t)arena_units() * UNIT_SIZE);
+    store_relaxed(&p->changed_ms, now);
+}
+
+static uint64_t rounding_of(const struct record *r)
+{
+    return (r->usable - r->size) * r->weight_objects / OBJECT;
+}
+
+static struct site_change change_of(const struct record *r)
+{
+    return (struct site_change){r->site, r->weight_bytes, r->weight_objects, rounding_of(r),
+                                r->born_ms};
+}
+
+/* What it stands for: by the probability with which its size is a sample. */
+static void weigh(struct record *r, uint64_t interval)
+{
+    double size = (double)(r->size != 0 ? r->size : 1);
+    double hit = poisson_hit(size / (double)interval);
+    r->weight_bytes = (uint64_t)((double)r->size / hit + 0.5);
+    r->weight_objects = (uint64_t)(OBJECT / hit + 0.5);
+}
+
+static bool record(const struct sampler *s, const void *p, size_t size, size_t usable)
+{
+    struct live_area *a = live_area();
+    struct record *r = a != NULL ? take_record() : NULL;
+    if (r == NULL)
+        return false;
+    uintptr_t stack[STACK_MOST];
+    uint32_t depth =
+        stack_capture(stack, (uint32_t)hak_options.profile_depth, hak_options.profile_unwind);
+    uint64_t now = os_now_ms();
+    r->address = (uintptr_t)p;
+    r->size = size;
+    r->usable = usable;
+    r->born_ms = now;
+    r->tid = os_thread_id();
+    r->site = site_for(a, stack, depth, now);
+    weigh(r, s->interval);
+    link_record(r);
+    sampler.live++;
+    sampler.samples++;
+    sampler.sampled += r->weight_bytes;
+    rate_count(now);
+    set_fullness();
+    site_allocated(a, change_of(r));
+    show_record(a, r);
+    show_sums(a, now);
+    timeline_note(a, now, sampler.sampled);
+    return true;
+}
+
+/* The highest figures are kept where they begin to fall: most of the time they do not. */
+static void keep_peak(struct live_area *a, uint64_t now)
+{
+    enum { WORTH = 64 };
+    if (sampler.sampled <= sampler.peak + sampler.peak / WORTH)
+        return;
+    sampler.peak = sampler.sampled;
+    sites_keep_peak(a);
+    store_relaxed(&a->process[0].sampled_peak, sampler.peak);
+    store_relaxed(&a->process[0].sampled_peak_ms, now);
+}
+
+static void forget(struct record *r)
+{
+    struct live_area *a = live_area();
+    uint64_t now = os_now_ms();
+    if (a != NULL)
+        keep_peak(a, now);
+    sampler.sampled -= r->weight_bytes;
+    sampler.live--;
+    set_fullness();
+    if (a != NULL) {
+        site_freed(a, change_of(r), now);
+        store_relaxed(&a->blocks[r - records].address, (uint64_t)0);
+        show_sums(a, now);
+        timeline_note(a, now, sampler.sampled);
+    }
+    unlink_record(r);
+    r->address = 0;
+    r->next = sampler.free;
+    sampler.free = (uint32_t)(r - records + 1);
+}
+
+/* ---- blocks ---- */
+
+static void free_locked(void *p)
+{
+    struct record *r = find_record((uintptr_t)p);
+    if (r != NULL)
+        forget(r);
+    sampler.arena_blocks--;
+    sampler.arena_bytes -= arena_usable(p);
+    arena_give(p);
+}
+
+static void free_deferred(void)
+{
+    if (load_relaxed(&sampler.deferred) == NULL)
+        return;
+    struct block *b = exchange_acquire(&sampler.deferred, NULL);
+    while (b != NULL) {
+        struct block *next = b->next;
+        free_locked(b);
+        b = next;
+    }
+}
+
+static void defer(struct block *b)
+{
+    struct block *head = load_relaxed(&sampler.deferred);
+    do {
+        b->next = head;
+    } while (!atomic_compare_exchange_weak_explicit(&sampler.deferred, &head, b,
+                                                    memory_order_release, memory_order_relaxed));
+}
+
+static bool enter(void)
+{
+    if (!lock_take_if_safe(&sampler.lock))
+        return false;
+    free_deferred();
+    return true;
+}
+
+/* To take a sample. */
+static bool enter_for(struct sampler *s)
+{
+    if (hak_options.profile && enter())
+        return true;
+    rate_draw(s);
+    return false;
+}
+
+static void *take_locked(struct sampler *s, size_t size, uint32_t class, bool *zeroed)
+{
+    void *p = arena_take(hak_classes[class].size, zeroed);
+    if (p == NULL)
+        return NULL;
+    if (!record(s, p, size, hak_classes[class].size)) {
+        arena_give(p);
+        return NULL;
+    }
+    sampler.arena_blocks++;
+    sampler.arena_bytes += arena_usable(p);
+    return p;
+}
+
+HAK_COLD void *sampled_alloc(struct sampler *s, size_t size, uint32_t class, bool *zeroed)
+{
+    if (!enter_for(s))
+        return NULL;
+    void *p = take_locked(s, size, class, zeroed);
+    sampler.lost += p == NULL;
+    rate_draw(s);
+    lock_release(&sampler.lock);
+    return p;
+}
+
+HAK_COLD bool sampled_note(struct sampler *s, const void *p, size_t size, size_t usable)
+{
+    if (!enter_for(s))
+        return false;
+    bool noted = record(s, p, size, usable);
+    sampler.lost += !noted;
+    rate_draw(s);
+    lock_release(&sampler.lock);
+    return noted;
+}
+
+HAK_COLD void sampled_forget(const void *p)
+{
+    if (!enter())
+        return;
+    struct record *r = find_record((uintptr_t)p);
+    if (r != NULL)
+        forget(r);
+    lock_release(&sampler.lock);
+}
+
+HAK_COLD bool sampled_free(void *p)
+{
+    if (arena_usable(p) == 0)
+        return false;
+    if (!enter()) {
+        defer(p);
+        return true;
+    }
+    bool is_live = arena_usable(p) != 0;
+    if (is_live)
+        free_locked(p);
+    lock_release(&sampler.lock);
+    return is_live;
+}
+
+size_t sampled_usable(const void *p)
+{
+    return arena_usable(p);
+}
+
+void sampled_live(size_t *blocks, size_t *bytes)
+{
+    *blocks = *bytes = 0;
+    if (!lock_take_if_safe(&sampler.lock))
+        return;
+    *blocks = sampler.arena_blocks;
+    *bytes = sampler.arena_bytes;
+    lock_release(&sampler.lock);
+}
+
+/* ---- a new area ---- */
+
+HAK_COLD void sampler_carry_over(struct live_area *a)
+{
+    if (!lock_take_if_safe(&sampler.lock))
+        return;
+    sites_carry_over(a, hak_live.inherited);
+    for (uint32_t i = 0; i < sampler.used; i++) {
+        if (records[i].address == 0)
+            continue;
+        site_allocated(a, change_of(&records[i]));
+        show_record(a, &records[i]);
+    }
+    sampler.peak = 0; /* that was the parent's */
+    show_sums(a, os_now_ms());
+    lock_release(&sampler.lock);
+    live_drop_inherited();
+}

@@ -1,0 +1,64 @@
+/* Sampler: which allocations are looked at, and what is known of those.
+ *
+ * Points lie on the line of all bytes a thread asks for, at random, one per `interval` bytes on average (a
+ * Poisson process); a block on which one falls is a sample. So a block of n bytes is one with probability
+ * 1 - exp(-n / interval), and stands for n bytes divided by that: sums over samples are unbiased, whatever
+ * the sizes and whoever allocates between two samples. The fast path counts down the bytes to the next
+ * point and takes the slow path below zero.
+ *
+ *   malloc -> countdown below zero -> sampled_alloc -> arena (up to 64 KiB)
+ *                                  -> sampled_note, for blocks that are pages
+ *   free   -> unit's word is a tag -> sampled_free; of pages: sampled_forget
+ *
+ * Sampled blocks of slabs' sizes lie in units of their own (arena.h), whose word is a tag: that is how free
+ * finds them without a test. Everything here is under one lock, and samples are few.
+ *
+ * Calls: live, super, slab (classes), os. Called by: heap, front, control. */
+#ifndef HAK_SAMPLER_H
+#define HAK_SAMPLER_H
+
+#include "live/live.h"
+#include "os/lock.h"
+
+/* A thread's, in its heap. Its thread alone. */
+struct sampler {
+    int64_t left;      /* bytes to the next point; below zero: passed. At this place for inline.h */
+    uint64_t interval; /* of which `left` was drawn */
+    uint64_t random;
+};
+
+/* A thread begins: draws its first point. */
+void sampler_start(struct sampler *s);
+
+/* Counts a request that the fast path has not counted; whether it is a sample. */
+HAK_INLINE bool sampler_counts(struct sampler *s, size_t size)
+{
+    if (HAK_LIKELY(s->left >= 0))
+        s->left -= (int64_t)size;
+    return HAK_UNLIKELY(s->left < 0);
+}
+
+/* A block for a request of the class that is a sample; NULL: it is to be had as any other. `*zeroed`: it
+ * reads as zeros. Draws the next point in any case. */
+void *sampled_alloc(struct sampler *s, size_t size, uint32_t class, bool *zeroed);
+
+/* The block, of whole pages, is a sample: its free is to be followed by sampled_forget. False: it is not
+ * recorded. Draws the next point. */
+bool sampled_note(struct sampler *s, const void *p, size_t size, size_t usable);
+void sampled_forget(const void *p);
+
+/* Frees a block of the arena; false: there is none at p. */
+bool sampled_free(void *p);
+
+/* Usable bytes of a live block of the arena, 0 if there is none at p. */
+size_t sampled_usable(const void *p);
+
+/* What the arena's live blocks add up to: their number and usable bytes. */
+void sampled_live(size_t *blocks, size_t *bytes);
+
+/* In the child of a fork: what the parent sampled goes into the new area. */
+void sampler_carry_over(struct live_area *a);
+
+struct lock *sampler_lock(void);
+
+#endif

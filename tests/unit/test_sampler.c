@@ -1,0 +1,348 @@
+/* The sampler: its arithmetic, its arena, and whether what it says of a program's memory is true. Random numbers
+ * have fixed seeds, so a run is like any other. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "control/options.h"
+#include "front/front.h"
+#include "live/live.h"
+#include "profile/arena.h"
+#include "profile/poisson.h"
+#include "profile/rate.h"
+
+enum { OBJECT = 1024 };
+
+static struct sampler *mine(void)
+{
+    return &hak_thread.heap->magazines.sampler;
+}
+
+/* From now on, with this interval and this seed. */
+static void sample_every(size_t interval, uint64_t seed)
+{
+    hak_options.profile_interval = interval;
+    hak_options.profile_rate = 1000000;
+    mine()->random = seed;
+    rate_draw(mine());
+}
+
+static const struct live_process *shown(void)
+{
+    return live_area()->process;
+}
+
+struct sums {
+    double live_bytes, live_objects, total_bytes, total_objects, rounding;
+    size_t live_samples;
+};
+
+/* Over all sites. */
+static struct sums sites_sums(void)
+{
+    struct sums s = {0};
+    const struct live_area *a = live_area();
+    for (uint32_t i = 0; i < load_relaxed(&a->header.tables[LIVE_TABLE_sites].used); i++) {
+        const struct live_sites *row = &a->sites[i];
+        s.live_bytes += (double)load_relaxed(&row->live_bytes);
+        s.live_objects += (double)load_relaxed(&row->live_objects) / OBJECT;
+        s.total_bytes += (double)load_relaxed(&row->total_bytes);
+        s.total_objects += (double)load_relaxed(&row->total_objects) / OBJECT;
+        s.rounding += (double)load_relaxed(&row->live_rounding);
+        s.live_samples += load_relaxed(&row->live_samples);
+    }
+    return s;
+}
+
+/* ---- arithmetic ---- */
+
+static void the_probability_of_a_hit_is_exact(void **state)
+{
+    (void)state;
+    for (double x = 1e-9; x < 100; x *= 1.01) {
+        double want = -expm1(-x);
+        if (fabs(poisson_hit(x) / want - 1) > 1e-9)
+            fail_msg("x = %g: %.15g instead of %.15g", x, poisson_hit(x), want);
+    }
+}
+
+static void distances_are_exponential(void **state)
+{
+    (void)state;
+    enum { DRAWS = 1000000, INTERVAL = 524288 };
+    uint64_t random = 42;
+    double sum = 0;
+    int below[3] = {0};
+    static const double quantiles[] = {0.1, 0.5, 0.99};
+    for (int i = 0; i < DRAWS; i++) {
+        int64_t d = poisson_distance(&random, INTERVAL);
+        assert_true(d >= 0);
+        sum += (double)d;
+        for (int q = 0; q < 3; q++)
+            below[q] += (double)d < -log1p(-quantiles[q]) * INTERVAL;
+    }
+    /* Five standard errors each. */
+    assert_true(fabs(sum / DRAWS / INTERVAL - 1) < 5 / sqrt(DRAWS));
+    for (int q = 0; q < 3; q++) {
+        double p = quantiles[q], error = sqrt(p * (1 - p) / DRAWS);
+        assert_true(fabs((double)below[q] / DRAWS - p) < 5 * error);
+    }
+}
+
+/* ---- arena ---- */
+
+static void blocks_of_the_arena_are_like_their_classes(void **state)
+{
+    (void)state;
+    enum { EACH = 3 };
+    static char *blocks[FIRST_PAGED][EACH];
+    uint32_t before = arena_units();
+    for (uint32_t class = 0; class < FIRST_PAGED; class ++) {
+        size_t size = hak_classes[class].size, natural = size & (0 - size);
+        for (int i = 0; i < EACH; i++) {
+            bool zeroed;
+            char *p = arena_take(size, &zeroed);
+            assert_non_null(p);
+            assert_int_equal((uintptr_t)p & (natural - 1), 0);
+            assert_int_equal(arena_usable(p), size);
+            assert_int_equal(arena_usable(p + 16), 0);
+            for (size_t j = 0; zeroed && j < size; j++)
+                assert_int_equal(p[j], 0);
+            memset(p, (int)class + i, size);
+            blocks[class][i] = p;
+        }
+    }
+    for (uint32_t class = 0; class < FIRST_PAGED; class ++) {
+        for (int i = 0; i < EACH; i++) {
+            char *p = blocks[class][i];
+            for (size_t j = 0; j < hak_classes[class].size; j++)
+                assert_int_equal(p[j], (char)((int)class + i));
+            arena_give(p);
+        }
+    }
+    assert_int_equal(arena_units(), before);
+}
+
+/* ---- what is said of a program ---- */
+
+static const size_t sizes[] = {0,    1,    8,     16,     17,     100,    1000,    1024,   1025,
+                               5000, 9000, 30000, 65536,  70000,  200000, 262144,  300000, 1000000,
+                               1048576, 1048577, 3000000};
+enum { SIZES = sizeof sizes / sizeof sizes[0] };
+
+static void with_every_block_sampled_all_is_known(void **state)
+{
+    (void)state;
+    sample_every(1, 1);
+    struct sums before = sites_sums();
+    char *blocks[SIZES];
+    size_t bytes = 0;
+    for (size_t i = 0; i < SIZES; i++) {
+        blocks[i] = front_alloc(sizes[i]);
+        assert_non_null(blocks[i]);
+        assert_true(front_usable(blocks[i], "test") >= sizes[i]);
+        memset(blocks[i], 1, sizes[i]);
+        bytes += sizes[i];
+    }
+    struct sums during = sites_sums();
+    /* Single bytes are hit with 1 - 1/e: they are weighed, all others count as themselves. */
+    assert_true(fabs(during.live_bytes - before.live_bytes - (double)bytes) < 4);
+    assert_true(fabs(during.live_objects - before.live_objects - (SIZES - 1)) < 2);
+    for (size_t i = 0; i < SIZES; i++)
+        front_free(blocks[i]);
+    struct sums after = sites_sums();
+    assert_true(after.live_bytes == before.live_bytes && after.live_objects == before.live_objects);
+    assert_true(after.rounding == before.rounding && after.live_samples == before.live_samples);
+    assert_true(after.total_bytes == during.total_bytes);
+}
+
+static void sampled_blocks_are_resized_zeroed_and_aligned(void **state)
+{
+    (void)state;
+    sample_every(1, 2);
+    struct sums before = sites_sums();
+    char *p = NULL;
+    for (size_t i = 1; i < SIZES; i++) {
+        p = p == NULL ? front_alloc(sizes[i]) : front_realloc(p, sizes[i]);
+        assert_non_null(p);
+        for (size_t j = 0; i > 1 && j < sizes[i - 1]; j++)
+            assert_int_equal(p[j], 7);
+        memset(p, 7, sizes[i]);
+    }
+    front_free(p);
+    for (size_t i = 0; i < SIZES; i++) {
+        char *z = front_alloc_zeroed(sizes[i]);
+        for (size_t j = 0; j < sizes[i]; j++)
+            assert_int_equal(z[j], 0);
+        memset(z, 7, sizes[i]);
+        front_free(z);
+        char *a = front_alloc_aligned(4096, sizes[i]);
+        assert_int_equal((uintptr_t)a % 4096, 0);
+        front_free(a);
+    }
+    assert_true(sites_sums().live_bytes == before.live_bytes);
+}
+
+/* Blocks of all sizes at once: bytes, objects and rounding are estimated from some thousand samples. */
+static void estimates_hold_for_a_mix_of_sizes(void **state)
+{
+    (void)state;
+    enum { BLOCKS = 100000, INTERVAL = 16384 };
+    static void *blocks[BLOCKS];
+    sample_every(INTERVAL, 3);
+    struct sums before = sites_sums();
+    double bytes = 0, variance = 0, rounding = 0;
+    for (int i = 0; i < BLOCKS; i++) {
+        size_t size = i % 50 == 0 ? 20000 : (size_t)(i * 37 % 900) + 1;
+        double hit = poisson_hit((double)size / INTERVAL);
+        blocks[i] = front_alloc(size);
+        bytes += (double)size;
+        variance += (double)size * (double)size * (1 - hit) / hit;
+        rounding += (double)(front_usable(blocks[i], "test") - size);
+    }
+    struct sums during = sites_sums();
+    double got = during.live_bytes - before.live_bytes;
+    assert_true(fabs(got - bytes) < 4 * sqrt(variance));
+    assert_true(fabs((during.live_objects - before.live_objects) / BLOCKS - 1) < 0.3);
+    assert_true(fabs((during.rounding - before.rounding) / rounding - 1) < 0.3);
+    for (int i = 0; i < BLOCKS; i++)
+        front_free(blocks[i]);
+    assert_true(sites_sums().live_bytes == before.live_bytes);
+}
+
+/* One block, again and again: its magazine is never refilled. */
+static void a_pair_that_never_refills_is_seen(void **state)
+{
+    (void)state;
+    enum { PAIRS = 2000000, SIZE = 64, INTERVAL = 65536 };
+    front_free(front_alloc(SIZE));
+    sample_every(INTERVAL, 4);
+    struct sums before = sites_sums();
+    for (int i = 0; i < PAIRS; i++)
+        front_free(front_alloc(SIZE));
+    struct sums after = sites_sums();
+    double want = (double)PAIRS * SIZE, error = sqrt(want * INTERVAL);
+    assert_true(fabs(after.total_bytes - before.total_bytes - want) < 4 * error);
+    assert_true(after.live_bytes == before.live_bytes);
+}
+
+static void too_many_samples_make_them_rare_and_unbiased(void **state)
+{
+    (void)state;
+    enum { PAIRS = 400000, SIZE = 1000 };
+    sample_every(4096, 5);
+    hak_options.profile_rate = 1000;
+    struct sums before = sites_sums();
+    uint64_t samples = load_relaxed(&shown()->samples);
+    for (int i = 0; i < PAIRS; i++)
+        front_free(front_alloc(SIZE));
+    samples = load_relaxed(&shown()->samples) - samples;
+    assert_true(rate_interval() > 4096);
+    assert_true(samples < (uint64_t)PAIRS * SIZE / 4096 / 4);
+    double got = sites_sums().total_bytes - before.total_bytes;
+    assert_true(fabs(got / ((double)PAIRS * SIZE) - 1) < 0.5);
+}
+
+static void the_peak_is_remembered_by_site(void **state)
+{
+    (void)state;
+    enum { BLOCKS = 1000, SIZE = 100000 };
+    static void *blocks[BLOCKS];
+    sample_every(SIZE, 6);
+    for (int i = 0; i < BLOCKS; i++)
+        blocks[i] = front_alloc(SIZE);
+    double live = sites_sums().live_bytes;
+    for (int i = 0; i < BLOCKS; i++)
+        front_free(blocks[i]);
+    double peak = 0;
+    const struct live_area *a = live_area();
+    for (uint32_t i = 0; i < load_relaxed(&a->header.tables[LIVE_TABLE_sites].used); i++)
+        peak += (double)load_relaxed(&a->sites[i].peak_bytes);
+    assert_true(peak == (double)load_relaxed(&shown()->sampled_peak));
+    assert_true(peak >= live * 63 / 64);
+}
+
+static void a_thread_frees_what_another_one_sampled(void **state)
+{
+    (void)state;
+    sample_every(1, 7);
+    struct sums before = sites_sums();
+    void *p = front_alloc(100);
+    assert_int_equal(unit_word(unit_of(p)), WORD_SAMPLED);
+    /* hak_free_sized_inline takes it for a block of its class and puts it into the magazine. */
+    struct magazine *m = magazine_of(hak_thread.heap, class_for(100));
+    hak_options.profile = 0;
+    rate_draw(mine());
+    void *fill = front_alloc(100);
+    front_free(fill);
+    assert_true(magazine_push(m, p));
+    assert_ptr_equal(front_alloc(100), p);
+    assert_true(magazine_push(m, p));
+    (void)front_trim(); /* from there it finds its way home */
+    hak_options.profile = 1;
+    assert_true(sites_sums().live_bytes == before.live_bytes);
+}
+
+static void the_child_of_a_fork_has_its_own_area(void **state)
+{
+    (void)state;
+    sample_every(1, 8);
+    void *p = front_alloc(5000);
+    struct sums before = sites_sums();
+    struct live_area *parents = live_area();
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        bool forgotten = live_area() == NULL;
+        void *q = front_alloc(70000);
+        struct live_area *own = live_area();
+        bool is_own = own != NULL && own != parents &&
+                      load_relaxed(&own->process[0].pid) == (uint32_t)getpid();
+        double more = sites_sums().live_bytes - before.live_bytes;
+        front_free(p);
+        double less = sites_sums().live_bytes - before.live_bytes;
+        front_free(q);
+        _exit(forgotten && is_own && more == 70000 && less == 65000 ? 0 : 1);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_ptr_equal(live_area(), parents);
+    assert_true(sites_sums().live_bytes == before.live_bytes);
+    front_free(p);
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    region_start();
+    front_init();
+    store_relaxed(&hak_live.due, true);
+    front_free(front_alloc(1));
+    return live_area() == NULL;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_probability_of_a_hit_is_exact),
+        cmocka_unit_test(distances_are_exponential),
+        cmocka_unit_test(blocks_of_the_arena_are_like_their_classes),
+        cmocka_unit_test(with_every_block_sampled_all_is_known),
+        cmocka_unit_test(sampled_blocks_are_resized_zeroed_and_aligned),
+        cmocka_unit_test(estimates_hold_for_a_mix_of_sizes),
+        cmocka_unit_test(a_pair_that_never_refills_is_seen),
+        cmocka_unit_test(too_many_samples_make_them_rare_and_unbiased),
+        cmocka_unit_test(the_peak_is_remembered_by_site),
+        cmocka_unit_test(a_thread_frees_what_another_one_sampled),
+        cmocka_unit_test(the_child_of_a_fork_has_its_own_area),
+    };
+    return cmocka_run_group_tests(tests, set_up, NULL);
+}

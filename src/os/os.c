@@ -172,6 +172,16 @@ bool os_move(void *from, size_t old, void *to, size_t size)
     return got != MAP_FAILED;
 }
 
+bool os_readable(const void *at)
+{
+    /* The kernel copies the mask before it finds that it is not told what to do with it. */
+    int saved = errno;
+    syscall(SYS_rt_sigprocmask, -1, at, NULL, 8);
+    bool readable = errno != EFAULT;
+    errno = saved;
+    return readable;
+}
+
 void os_block_signals(sigset_t *before)
 {
     sigset_t all;

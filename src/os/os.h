@@ -61,6 +61,9 @@ void os_advise_huge(void *at, size_t size, bool wanted);
  * unmapped. */
 bool os_move(void *from, size_t old, void *to, size_t size);
 
+/* Whether the eight bytes at an address can be read. */
+bool os_readable(const void *at);
+
 /* Blocks what signals can be blocked in the calling thread; the mask before. */
 void os_block_signals(sigset_t *before);
 void os_restore_signals(const sigset_t *before);

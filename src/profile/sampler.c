@@ -157,23 +157,36 @@ static void weigh(struct record *r, uint64_t interval)
     r->weight_objects = (uint64_t)(OBJECT / hit + 0.5);
 }
 
-static bool record(const struct sampler *s, const void *p, size_t size, size_t usable)
+/* A request that is a sample. Its stack is captured before the lock is taken. */
+struct request {
+    const struct sampler *by;
+    size_t size;
+    uint32_t depth;
+    uintptr_t stack[STACK_MOST];
+};
+
+static void capture(struct request *q, const struct sampler *s, size_t size)
+{
+    q->by = s;
+    q->size = size;
+    q->depth =
+        stack_capture(q->stack, (uint32_t)hak_options.profile_depth, hak_options.profile_unwind);
+}
+
+static bool record(const struct request *q, const void *p, size_t usable)
 {
     struct live_area *a = live_area();
     struct record *r = a != NULL ? take_record() : NULL;
     if (r == NULL)
         return false;
-    uintptr_t stack[STACK_MOST];
-    uint32_t depth =
-        stack_capture(stack, (uint32_t)hak_options.profile_depth, hak_options.profile_unwind);
     uint64_t now = os_now_ms();
     r->address = (uintptr_t)p;
-    r->size = size;
+    r->size = q->size;
     r->usable = usable;
     r->born_ms = now;
     r->tid = os_thread_id();
-    r->site = site_for(a, stack, depth, now);
-    weigh(r, s->interval);
+    r->site = site_for(a, q->stack, q->depth, now);
+    weigh(r, q->by->interval);
     link_record(r);
     sampler.live++;
     sampler.samples++;
@@ -262,20 +275,23 @@ static bool enter(void)
 }
 
 /* To take a sample. */
-static bool enter_for(struct sampler *s)
+static bool enter_for(struct sampler *s, size_t size, struct request *q)
 {
-    if (hak_options.profile && enter())
-        return true;
+    if (hak_options.profile) {
+        capture(q, s, size);
+        if (enter())
+            return true;
+    }
     rate_draw(s);
     return false;
 }
 
-static void *take_locked(struct sampler *s, size_t size, uint32_t class, bool *zeroed)
+static void *take_locked(const struct request *q, uint32_t class, bool *zeroed)
 {
     void *p = arena_take(hak_classes[class].size, zeroed);
     if (p == NULL)
         return NULL;
-    if (!record(s, p, size, hak_classes[class].size)) {
+    if (!record(q, p, hak_classes[class].size)) {
         arena_give(p);
         return NULL;
     }
@@ -286,9 +302,10 @@ static void *take_locked(struct sampler *s, size_t size, uint32_t class, bool *z
 
 HAK_COLD void *sampled_alloc(struct sampler *s, size_t size, uint32_t class, bool *zeroed)
 {
-    if (!enter_for(s))
+    struct request q;
+    if (!enter_for(s, size, &q))
         return NULL;
-    void *p = take_locked(s, size, class, zeroed);
+    void *p = take_locked(&q, class, zeroed);
     sampler.lost += p == NULL;
     rate_draw(s);
     lock_release(&sampler.lock);
@@ -297,9 +314,10 @@ HAK_COLD void *sampled_alloc(struct sampler *s, size_t size, uint32_t class, boo
 
 HAK_COLD bool sampled_note(struct sampler *s, const void *p, size_t size, size_t usable)
 {
-    if (!enter_for(s))
+    struct request q;
+    if (!enter_for(s, size, &q))
         return false;
-    bool noted = record(s, p, size, usable);
+    bool noted = record(&q, p, usable);
     sampler.lost += !noted;
     rate_draw(s);
     lock_release(&sampler.lock);

@@ -1,0 +1,166 @@
+#define _GNU_SOURCE
+#include "profile/objects.h"
+
+#include <link.h>
+#include <string.h>
+
+/* The header of the object that this code has been linked into. */
+extern const ElfW(Ehdr) __ehdr_start __attribute__((visibility("hidden"), weak));
+
+/* All code of the static library lies between these (cmake/static.ld); the shared one has none. */
+extern const char __start_hak_text[] __attribute__((visibility("hidden"), weak));
+extern const char __stop_hak_text[] __attribute__((visibility("hidden"), weak));
+
+/* A header and what it describes lie in the first page of the object. */
+enum { FIRST_PAGE = 4096 };
+
+struct headers {
+    uintptr_t bias;
+    const ElfW(Phdr) * at;
+    size_t count;
+};
+
+static bool holds(const struct headers *h, const ElfW(Phdr) * p, uintptr_t address)
+{
+    return p->p_type == PT_LOAD && address - h->bias - p->p_vaddr < p->p_filesz;
+}
+
+static const ElfW(Phdr) * segment_of(const struct headers *h, uintptr_t address)
+{
+    for (size_t i = 0; i < h->count; i++)
+        if (holds(h, &h->at[i], address))
+            return &h->at[i];
+    return NULL;
+}
+
+static void find_tables(const struct headers *h, struct tables *t)
+{
+    *t = (struct tables){0};
+    for (size_t i = 0; i < h->count; i++) {
+        if (h->at[i].p_type != PT_GNU_EH_FRAME)
+            continue;
+        uintptr_t header = h->bias + h->at[i].p_vaddr;
+        const ElfW(Phdr) *segment = segment_of(h, header);
+        if (segment == NULL || (segment->p_flags & PF_R) == 0)
+            return;
+        t->address = h->bias + segment->p_vaddr;
+        t->bytes = (const uint8_t *)t->address;
+        t->size = segment->p_filesz;
+        t->header = header - t->address;
+    }
+}
+
+static bool describe(const struct headers *h, uintptr_t pc, struct object *o)
+{
+    const ElfW(Phdr) *segment = segment_of(h, pc);
+    if (segment == NULL || (segment->p_flags & PF_X) == 0)
+        return false;
+    o->start = h->bias + segment->p_vaddr;
+    o->end = o->start + segment->p_filesz;
+    find_tables(h, &o->tables);
+    return true;
+}
+
+/* From the header at the beginning of an object. */
+static bool headers_at(const ElfW(Ehdr) * header, struct headers *h)
+{
+    if (memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 || header->e_phentsize != sizeof *h->at ||
+        header->e_phoff > FIRST_PAGE || header->e_phoff % sizeof(uintptr_t) != 0 ||
+        header->e_phnum > (FIRST_PAGE - header->e_phoff) / sizeof *h->at)
+        return false;
+    h->at = (const void *)((const char *)header + header->e_phoff);
+    h->count = header->e_phnum;
+    for (size_t i = 0; i < h->count; i++) {
+        if (h->at[i].p_type == PT_LOAD && h->at[i].p_offset == 0) {
+            h->bias = (uintptr_t)header - h->at[i].p_vaddr;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool find_own(struct object *o, uintptr_t pc)
+{
+    struct headers h;
+    return &__ehdr_start != NULL && headers_at(&__ehdr_start, &h) && describe(&h, pc, o);
+}
+
+bool object_is_own(uintptr_t pc)
+{
+    if (__start_hak_text != NULL)
+        return pc >= (uintptr_t)__start_hak_text && pc < (uintptr_t)__stop_hak_text;
+    struct headers h;
+    return &__ehdr_start != NULL && headers_at(&__ehdr_start, &h) && segment_of(&h, pc) != NULL;
+}
+
+#ifdef DLFO_EH_SEGMENT_TYPE
+#pragma weak _dl_find_object
+
+/* Takes no lock and may be called in a signal handler. */
+bool object_find_at_once(struct object *o, uintptr_t pc)
+{
+    struct dl_find_object found;
+    struct headers h;
+    return _dl_find_object != NULL && _dl_find_object((void *)pc, &found) == 0 &&
+           headers_at(found.dlfo_map_start, &h) && describe(&h, pc, o);
+}
+
+static bool has_find_object(void)
+{
+    return _dl_find_object != NULL;
+}
+#else
+bool object_find_at_once(struct object *o, uintptr_t pc)
+{
+    (void)o, (void)pc;
+    return false;
+}
+
+static bool has_find_object(void)
+{
+    return false;
+}
+#endif
+
+#ifdef __GLIBC__
+struct search {
+    struct object *object;
+    uintptr_t pc;
+};
+
+static int look_at(struct dl_phdr_info *info, size_t size, void *context)
+{
+    (void)size;
+    struct search *s = context;
+    struct headers h = {info->dlpi_addr, info->dlpi_phdr, info->dlpi_phnum};
+    return describe(&h, s->pc, s->object);
+}
+
+/* The loader's lock is taken. It is recursive in glibc, as the loader allocates while it holds it. */
+bool object_find_in_list(struct object *o, uintptr_t pc)
+{
+    struct search s = {o, pc};
+    return dl_iterate_phdr(look_at, &s) != 0;
+}
+#else
+/* Elsewhere that lock may be held by the caller for good. */
+bool object_find_in_list(struct object *o, uintptr_t pc)
+{
+    (void)o, (void)pc;
+    return false;
+}
+#endif
+
+bool object_find(struct object *o, uintptr_t pc)
+{
+    if (pc >= o->start && pc < o->end)
+        return true;
+    if (find_own(o, pc))
+        return true;
+    return has_find_object() ? object_find_at_once(o, pc) : object_find_in_list(o, pc);
+}
+
+bool object_is_code(struct object *o, uintptr_t pc)
+{
+    return !has_find_object() || object_find(o, pc);
+}

@@ -1,5 +1,6 @@
 #include "profile/arena.h"
 
+#include "os/os.h"
 #include "slab/slab.h"
 #include "super/super.h"
 
@@ -8,10 +9,9 @@ enum {
     PIECES = UNIT_SIZE / PIECE,
     WORD_PIECES = 64,
     WORDS = PIECES / WORD_PIECES,
-    HALF_PIECE = 0xffff, /* length of a block of 8 bytes */
 };
 
-_Static_assert(PIECES < HALF_PIECE, "a length fits");
+_Static_assert(FIRST_PAGED < UINT8_MAX, "a class fits");
 
 /* A unit of the arena, at the index that the unit's line names as `next`. */
 struct arena_unit {
@@ -20,12 +20,16 @@ struct arena_unit {
     uint32_t high;        /* pieces below it may have been written to */
     bool zeroed;          /* the others read as zeros */
     uint64_t bits[WORDS]; /* pieces in use */
-    /* Of the block that starts at a piece, in pieces; 0: none starts there. Changed under the lock, read by
-     * who has the block. */
-    _Atomic uint16_t lengths[PIECES];
 };
 
-__attribute__((section(".bss.sampler_arena"))) static struct arena_unit units[ARENA_UNITS_MOST];
+/* Of a unit's pieces: the class + 1 of the block that starts there, 0 if none does. Changed under the lock, read by
+ * who has the block. */
+struct starts {
+    _Alignas(PIECES) _Atomic uint8_t class_at[PIECES];
+};
+
+__attribute__((section(".bss.sampler_units"))) static struct arena_unit units[ARENA_UNITS_MOST];
+__attribute__((section(".bss.sampler_starts"))) static struct starts starts[ARENA_UNITS_MOST];
 static uint32_t unit_count;    /* that there are */
 static uint32_t first_unknown; /* entries from here on have never been used */
 
@@ -85,14 +89,19 @@ static int32_t find_pieces(const struct arena_unit *u, uint32_t n, uint32_t step
     return -1;
 }
 
-static void *take_from(struct arena_unit *u, size_t size, bool *zeroed)
+static uint32_t pieces_of(uint32_t class)
 {
-    uint32_t n = (uint32_t)((size + PIECE - 1) / PIECE), step = n & (0 - n);
+    return (hak_classes[class].size + PIECE - 1) / PIECE;
+}
+
+static void *take_from(struct arena_unit *u, uint32_t class, bool *zeroed)
+{
+    uint32_t n = pieces_of(class), step = n & (0 - n);
     int32_t first = PIECES - u->used >= n ? find_pieces(u, n, step) : -1;
     if (first < 0)
         return NULL;
     mark(u, (uint32_t)first, n, SET);
-    store_relaxed(&u->lengths[first], (uint16_t)(size < PIECE ? HALF_PIECE : n));
+    store_relaxed(&starts[u - units].class_at[first], (uint8_t)(class + 1));
     *zeroed = u->zeroed && (uint32_t)first >= u->high;
     if (u->high < (uint32_t)first + n)
         u->high = (uint32_t)first + n;
@@ -122,15 +131,15 @@ static struct arena_unit *add_unit(void)
     return &units[i];
 }
 
-void *arena_take(size_t size, bool *zeroed)
+void *arena_take(uint32_t class, bool *zeroed)
 {
     for (uint32_t i = 0; i < first_unknown; i++) {
-        void *p = units[i].unit != 0 ? take_from(&units[i], size, zeroed) : NULL;
+        void *p = units[i].unit != 0 ? take_from(&units[i], class, zeroed) : NULL;
         if (p != NULL)
             return p;
     }
     struct arena_unit *u = add_unit();
-    return u != NULL ? take_from(u, size, zeroed) : NULL;
+    return u != NULL ? take_from(u, class, zeroed) : NULL;
 }
 
 static uint32_t piece_of(const void *p)
@@ -143,31 +152,31 @@ static struct arena_unit *unit_with(const void *p)
     return &units[slab_at(unit_of(p))->next];
 }
 
-static size_t length_in_bytes(uint16_t length)
-{
-    return length == HALF_PIECE ? PIECE / 2 : (size_t)length * PIECE;
-}
-
 size_t arena_usable(const void *p)
 {
-    if ((uintptr_t)p % PIECE != 0)
-        return 0;
-    return length_in_bytes(load_relaxed(&unit_with(p)->lengths[piece_of(p)]));
+    const struct starts *here = &starts[unit_with(p) - units];
+    uint8_t start = (uintptr_t)p % PIECE == 0 ? load_relaxed(&here->class_at[piece_of(p)]) : 0;
+    return start != 0 ? hak_classes[start - 1].size : 0;
 }
 
-void arena_give(void *p)
+static void give_unit(struct arena_unit *u)
 {
-    struct arena_unit *u = unit_with(p);
-    uint32_t first = piece_of(p);
-    uint16_t length = load_relaxed(&u->lengths[first]);
-    store_relaxed(&u->lengths[first], (uint16_t)0);
-    mark(u, first, length == HALF_PIECE ? 1 : length, CLEAR);
-    if (u->used != 0)
-        return;
     size_t unit = u->unit - 1;
     u->unit = 0;
     unit_count--;
     unit_set_word(unit, WORD_NONE);
     unit_show(unit);
+    (void)os_purge(&starts[u - units], sizeof *starts); /* all zeros again */
     units_give(unit, 1, 1);
+}
+
+void arena_give(void *p)
+{
+    struct arena_unit *u = unit_with(p);
+    _Atomic uint8_t *start = &starts[u - units].class_at[piece_of(p)];
+    uint32_t n = pieces_of(load_relaxed(start) - 1U);
+    store_relaxed(start, (uint8_t)0);
+    mark(u, piece_of(p), n, CLEAR);
+    if (u->used == 0 && unit_count > 1) /* the last one stays: samples come and go */
+        give_unit(u);
 }

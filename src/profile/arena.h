@@ -8,9 +8,9 @@
 
 #include "base/base.h"
 
-/* `size` at most a unit; alignment: the largest power of two that divides it. NULL: no memory, or the
- * arena is as large as it gets. `*zeroed`: it reads as zeros. */
-void *arena_take(size_t size, bool *zeroed);
+/* A block for a class of slabs made of units, aligned to the largest power of two that divides its size. NULL: no
+ * memory, or the arena is as large as it gets. `*zeroed`: it reads as zeros. */
+void *arena_take(uint32_t class, bool *zeroed);
 
 /* Bytes of the live block at p, 0 if there is none. Without the lock for whoever has the block. */
 size_t arena_usable(const void *p);

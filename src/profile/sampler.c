@@ -13,7 +13,8 @@
 #include "slab/slab.h"
 
 enum {
-    BUCKETS = 8192, /* of the records, by address; a power of two */
+    BUCKET_BITS = 11, /* of the records, by address; few, so that they share a page */
+    BUCKETS = 1 << BUCKET_BITS,
     OBJECT = 1024,  /* what one object is counted as */
     FULL_STEPS = 8, /* of the second half of a table; each makes samples twice as rare */
 };
@@ -68,10 +69,8 @@ static void set_fullness(void)
 
 static uint16_t *bucket_of(uintptr_t address)
 {
-    return &buckets[(address >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 51];
+    return &buckets[(address >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> (64 - BUCKET_BITS)];
 }
-
-_Static_assert(BUCKETS == 1 << (64 - 51), "bits of the hash");
 
 static struct record *take_record(void)
 {
@@ -288,7 +287,7 @@ static bool enter_for(struct sampler *s, size_t size, struct request *q)
 
 static void *take_locked(const struct request *q, uint32_t class, bool *zeroed)
 {
-    void *p = arena_take(hak_classes[class].size, zeroed);
+    void *p = arena_take(class, zeroed);
     if (p == NULL)
         return NULL;
     if (!record(q, p, hak_classes[class].size)) {

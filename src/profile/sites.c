@@ -1,11 +1,13 @@
 #include "profile/sites.h"
 
-enum { SLOTS = 2 * LIVE_ROWS_sites, LIFETIMES = 8 };
+enum { CHAINS = 1024, LIFETIMES = 8 };
 
-_Static_assert((SLOTS & (SLOTS - 1)) == 0 && (int)LIVE_ROWS_sites <= UINT16_MAX, "slots");
+_Static_assert((CHAINS & (CHAINS - 1)) == 0 && (int)LIVE_ROWS_sites <= UINT16_MAX, "chains");
 
-/* Site + 1 by the hash of its stack, at the next free slot from there. */
-__attribute__((section(".bss.sampler_slots"))) static uint16_t slots[SLOTS];
+/* Sites + 1 by the hash of their stacks: the first of a chain, and the one that follows a site. */
+__attribute__((section(".bss.sampler_sites"))) static struct {
+    uint16_t first[CHAINS], next[LIVE_ROWS_sites];
+} chains;
 static uint32_t site_count, stack_words;
 
 static void add(live_u64 *word, uint64_t n)
@@ -64,15 +66,16 @@ static bool is_room(uint32_t depth)
 static uint32_t find_or_add(struct live_area *a, const uintptr_t *stack, uint32_t depth)
 {
     uint64_t hash = hash_of(stack, depth);
-    uint32_t slot = (uint32_t)hash & (SLOTS - 1);
-    for (; slots[slot] != 0; slot = (slot + 1) & (SLOTS - 1)) {
-        if (is_stack_of(a, slots[slot] - 1U, stack, depth))
-            return slots[slot] - 1U;
+    uint16_t *first = &chains.first[hash & (CHAINS - 1)];
+    for (uint32_t i = *first; i != 0; i = chains.next[i - 1]) {
+        if (is_stack_of(a, i - 1, stack, depth))
+            return i - 1;
     }
     if (!is_room(depth))
         return 0;
     add_site(a, hash, stack, depth);
-    slots[slot] = (uint16_t)site_count;
+    chains.next[site_count - 1] = *first;
+    *first = (uint16_t)site_count;
     return site_count - 1;
 }
 

@@ -1,6 +1,7 @@
 /* What hakmem costs a program that does next to nothing, counted in the same program with and without it.
  *
- *     start_costs pages    pages of its own in a process that holds 100 KiB
+ *     start_costs pages    pages of its own in a process that holds 100 KiB, before the profile's first sample
+ *     start_costs sampled  the same after samples
  *     start_costs calls    system calls, before main and for the first allocations
  */
 #define _GNU_SOURCE
@@ -18,6 +19,7 @@
 enum {
     BLOCKS = 100,
     OWN_KIB_MOST = 100,
+    OWN_KIB_SAMPLED_MOST = 200,
     CALLS_TO_LOAD = 13, /* the loader's, for a library of five segments */
     CALLS_BEFORE_MAIN = 2,
     CALLS_TO_ALLOCATE = 14, /* six of them for the live area */
@@ -127,15 +129,27 @@ static size_t calls_with(const char *scene, const char *preload)
 
 /* ---- verdicts ---- */
 
-static void check_pages(const char *library)
+/* The least of some runs: in one of six the first sample comes early. */
+static size_t least_pages_with(const char *library)
+{
+    enum { RUNS = 8 };
+    size_t least = SIZE_MAX;
+    for (int i = 0; i < RUNS; i++) {
+        size_t kib = pages_with(library);
+        least = kib < least ? kib : least;
+    }
+    return least;
+}
+
+static void check_pages(const char *library, size_t most)
 {
     if (sysconf(_SC_PAGESIZE) != PAGE) {
         skip("the bound is for pages of 4 KiB");
     }
-    size_t with = pages_with(library), without = pages_with(NULL);
+    size_t with = least_pages_with(library), without = least_pages_with(NULL);
     note("%zu KiB of its own beside 100 KiB of blocks", with - without);
-    if (with > without + OWN_KIB_MOST) {
-        fail("more than %d KiB", OWN_KIB_MOST);
+    if (with > without + most) {
+        fail("more than %zu KiB", most);
     }
 }
 
@@ -172,11 +186,14 @@ int main(int argc, char **argv)
         skip("nothing is preloaded: nothing to compare");
     }
     if (strcmp(scene, "pages") == 0) {
-        check_pages(library);
+        check_pages(library, OWN_KIB_MOST);
+    } else if (strcmp(scene, "sampled") == 0) {
+        setenv("HAKMEM_PROFILE_INTERVAL", "10K", 1);
+        check_pages(library, OWN_KIB_SAMPLED_MOST);
     } else if (strcmp(scene, "calls") == 0) {
         check_calls(library);
     } else {
-        fail("which one: pages or calls?");
+        fail("which one: pages, sampled or calls?");
     }
     return 0;
 }

@@ -1,0 +1,475 @@
+"""The live area of a process, or a profile in a file: the tables of src/live/tables.def.
+
+The area describes its tables itself; nothing here knows which fields there are.
+"""
+
+import contextlib
+import ctypes
+import errno
+import os
+import pwd
+import re
+import struct
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from hakmem.errors import HakmemError
+
+MAGIC = b"hakmem"
+LAYOUT = b"1\0"
+# src/live/format.h: struct live_header without its tables, struct live_table.
+HEADER = struct.Struct("<8sIIII")
+DESCRIPTOR = struct.Struct("<16sIIIIII")
+TABLES_MAX = 16
+WORDS = {"u32": ("I", 4), "u64": ("Q", 8)}
+FIELD = re.compile(r"([a-z][a-z0-9_]*):(u32|u64)(?:\[(\d+)\])?")
+# What refers to rows is copied before what it refers to: the latter only grows.
+COPIED_FIRST = ("blocks", "sites")
+
+MAPS_LINE = re.compile(
+    r"(?P<start>[0-9a-f]+)-(?P<end>[0-9a-f]+) .{4} [0-9a-f]+ [0-9a-f]+:[0-9a-f]+ "
+    r"(?P<inode>\d+) +(?P<path>.+)"
+)
+BUILD_ID = re.compile(r"^build-id ([0-9a-f]+) ([0-9a-f]+)\n?", re.MULTILINE)
+
+# A process that has just started may be writing its area: looked at this often before giving up.
+ATTEMPTS = 20
+PAUSE_S = 0.01
+
+Value = int | tuple[int, ...]
+Row = dict[str, Value]
+# read(offset, length): bytes of the area, fewer behind its end.
+Read = Callable[[int, int], bytes]
+
+
+class NoAreaError(HakmemError):
+    """There is no live area to read, for the reason the message gives."""
+
+
+class NotOnHakmemError(NoAreaError):
+    """The process runs without the library."""
+
+
+class GoneError(NoAreaError):
+    """There is no such process, or no longer."""
+
+
+class _UnfinishedError(Exception):
+    """The area is just being made."""
+
+
+@dataclass(frozen=True)
+class Field:
+    name: str
+    kind: str
+    length: int | None
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows as they were when copied; they are taken apart when asked for."""
+
+    name: str
+    fields: tuple[Field, ...]
+    capacity: int
+    stride: int
+    data: bytes = field(repr=False)
+
+    @property
+    def used(self) -> int:
+        """Rows, from the first, that may hold something."""
+        return len(self.data) // self.stride
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        return tuple(f.name for f in self.fields)
+
+    @cached_property
+    def _struct(self) -> struct.Struct:
+        code = _code(self.fields)
+        return struct.Struct(f"{code}{self.stride - struct.calcsize(code)}x")
+
+    def rows(self) -> list[Row]:
+        return [self._row(values) for values in self._struct.iter_unpack(self.data)]
+
+    def _row(self, values: tuple[int, ...]) -> Row:
+        row: Row = {}
+        at = 0
+        for f in self.fields:
+            if f.length is None:
+                row[f.name] = values[at]
+                at += 1
+            else:
+                row[f.name] = values[at : at + f.length]
+                at += f.length
+        return row
+
+
+def number(row: Row, name: str) -> int:
+    """A field that is one word."""
+    value = row[name]
+    assert isinstance(value, int), name
+    return value
+
+
+def numbers(row: Row, name: str) -> tuple[int, ...]:
+    """A field that is several."""
+    value = row[name]
+    assert isinstance(value, tuple), name
+    return value
+
+
+@dataclass(frozen=True)
+class Area:
+    """A copy of the tables of one process."""
+
+    version: str
+    tables: dict[str, Table]
+    maps_text: str
+    # Start address of a loaded object -> its build id; of files only.
+    build_ids: dict[int, str] = field(default_factory=dict)
+    source: str = ""
+
+    def table(self, name: str) -> Table:
+        if name not in self.tables:
+            raise HakmemError(
+                f"{self.source}: hakmem {self.version} shows no table '{name}'; "
+                "use the hakmem command of that version"
+            )
+        return self.tables[name]
+
+    def row(self, name: str) -> Row:
+        """The only row of a table that has one."""
+        rows = self.table(name).rows()
+        if len(rows) != 1:
+            raise HakmemError(f"{self.source}: table '{name}' has {len(rows)} rows instead of one")
+        return rows[0]
+
+    @property
+    def pid(self) -> int:
+        """As the process itself sees it."""
+        return number(self.row("process"), "pid")
+
+
+def area_of(target: str) -> Area:
+    """Of a process id or a profile's file."""
+    pid = pid_of(target)
+    return load(Path(target)) if pid is None else attach(pid)
+
+
+def pid_of(target: str) -> int | None:
+    """The process id that a target is, if it is not a file's name."""
+    return int(target) if target.isascii() and target.isdigit() else None
+
+
+# A profile in a file.
+
+
+def load(path: Path) -> Area:
+    source = f"'{path}'"
+    try:
+        with path.open("rb") as file:
+            return _load(source, file.fileno())
+    except FileNotFoundError:
+        raise HakmemError(f"{source} is neither a process id nor a file") from None
+    except IsADirectoryError:
+        raise HakmemError(f"{source} is a folder, not a profile") from None
+    except _UnfinishedError:
+        raise HakmemError(f"{source} is not a profile of hakmem, or not a whole one") from None
+
+
+def _load(source: str, descriptor: int) -> Area:
+    size = os.fstat(descriptor).st_size
+
+    def read(offset: int, length: int) -> bytes:
+        return os.pread(descriptor, length, offset)
+
+    area_size, version, tables = _parse(read, size, source)
+    text = read(area_size, size - area_size).decode(errors="surrogateescape")
+    ids = {int(start, 16): value for start, value in BUILD_ID.findall(text)}
+    return Area(version, tables, BUILD_ID.sub("", text), ids, source)
+
+
+# A running process.
+
+
+def attach(pid: int) -> Area:
+    """Without stopping the process: it notices nothing."""
+    for _ in range(ATTEMPTS):
+        try:
+            return _attach(pid, read_maps(pid))
+        except _UnfinishedError:
+            time.sleep(PAUSE_S)
+    raise NoAreaError(f"process {pid} is still making its live area; try again")
+
+
+def read_maps(pid: int) -> str:
+    """/proc/PID/maps, or an error that says why not."""
+    try:
+        return Path(f"/proc/{pid}/maps").read_text(errors="surrogateescape")
+    except (FileNotFoundError, ProcessLookupError):
+        raise GoneError(f"there is no process {pid}") from None
+    except PermissionError:
+        raise NoAreaError(_not_permitted(pid)) from None
+
+
+def _attach(pid: int, maps: str) -> Area:
+    source = f"process {pid}"
+    inner = _pid_inside(pid)
+    parents: list[int] = []
+    refusals: list[NoAreaError] = []
+    unfinished = False
+    for segment in _segments(maps):
+        try:
+            with _opened(pid, segment) as (read, size):
+                magic = read(0, len(MAGIC + LAYOUT))
+                unfinished = unfinished or not any(magic)
+                if not magic.startswith(MAGIC):
+                    continue
+                _, version, tables = _parse(read, size, source)
+        except NoAreaError as error:
+            refusals.append(error)
+            continue
+        area = Area(version, tables, maps, {}, source)
+        if area.pid == inner:
+            return area
+        parents.append(area.pid)
+    if not runs_hakmem(maps) and not parents:
+        raise _not_on_hakmem(pid, maps)
+    if refusals:
+        raise refusals[0]
+    if unfinished:
+        raise _UnfinishedError
+    raise _without_area(pid, parents)
+
+
+def _not_on_hakmem(pid: int, maps: str) -> NoAreaError:
+    if not maps:
+        return GoneError(f"process {pid} has no memory: it has ended, or is the kernel's")
+    return NotOnHakmemError(
+        f"process {pid} does not run on hakmem; start it with: hakmem run -- COMMAND"
+    )
+
+
+def _without_area(pid: int, parents: list[int]) -> NoAreaError:
+    if parents:
+        return NoAreaError(
+            f"process {pid} was forked from process {parents[0]} and has not used hakmem enough "
+            "since to show an area of its own; try again later"
+        )
+    return NoAreaError(
+        f"process {pid} runs on hakmem but shows no live area: it was started with live:0, or "
+        "the system refused it a shared memory segment (see kernel.shmmni and kernel.shmall)"
+    )
+
+
+def runs_hakmem(maps: str) -> bool:
+    """Is the library mapped, under its own name?"""
+    return any("libhakmem" in line["path"].rpartition("/")[2] for line in MAPS_LINE.finditer(maps))
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A mapping of System V shared memory."""
+
+    start: int
+    end: int
+    shmid: int
+
+
+def _segments(maps: str) -> list[Segment]:
+    return [
+        Segment(int(line["start"], 16), int(line["end"], 16), int(line["inode"]))
+        for line in MAPS_LINE.finditer(maps)
+        if line["path"].startswith("/SYSV00000000")
+    ]
+
+
+@contextlib.contextmanager
+def _opened(pid: int, segment: Segment) -> Iterator[tuple[Read, int]]:
+    with contextlib.ExitStack() as stack:
+        try:
+            # An id of another namespace may be that of a stranger's segment here.
+            if not _same_ipc_namespace(pid):
+                raise FileNotFoundError
+            opened = stack.enter_context(_attached(pid, segment))
+        except FileNotFoundError:
+            opened = stack.enter_context(_peeked(pid, segment))
+        yield opened
+
+
+def _same_ipc_namespace(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/ns/ipc").readlink() == Path("/proc/self/ns/ipc").readlink()
+    except OSError:
+        return True
+
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.shmat.restype = ctypes.c_void_p
+_libc.shmat.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_int]
+_libc.shmdt.argtypes = [ctypes.c_void_p]
+_libc.shmctl.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_void_p]
+SHM_RDONLY = 0o10000
+IPC_STAT = 2
+FAILED = ctypes.c_void_p(-1).value
+# struct shmid_ds of 64-bit Linux: the size comes after a struct ipc_perm of 48 bytes.
+SEGMENT_SIZE_AT = 48
+SHMID_DS_MAX = 256
+
+
+@contextlib.contextmanager
+def _attached(pid: int, segment: Segment) -> Iterator[tuple[Read, int]]:
+    address = _libc.shmat(segment.shmid, None, SHM_RDONLY)
+    if address == FAILED:
+        raise _refusal(pid, ctypes.get_errno())
+    try:
+        # The system's word, not the process' maps: to read behind the end would end the reader.
+        about = ctypes.create_string_buffer(SHMID_DS_MAX)
+        if _libc.shmctl(segment.shmid, IPC_STAT, about) != 0:
+            raise _refusal(pid, ctypes.get_errno())
+        size = int(struct.unpack_from("<Q", about, SEGMENT_SIZE_AT)[0])
+
+        def read(offset: int, length: int) -> bytes:
+            return ctypes.string_at(address + offset, max(0, min(length, size - offset)))
+
+        yield read, size
+    finally:
+        _libc.shmdt(address)
+
+
+def _refusal(pid: int, code: int) -> Exception:
+    if code in (errno.EINVAL, errno.EIDRM, errno.ENOENT):
+        return FileNotFoundError(code, os.strerror(code))
+    if code in (errno.EACCES, errno.EPERM):
+        return NoAreaError(_not_permitted(pid))
+    return NoAreaError(f"cannot attach the live area of process {pid}: {os.strerror(code)}")
+
+
+@contextlib.contextmanager
+def _peeked(pid: int, segment: Segment) -> Iterator[tuple[Read, int]]:
+    """Through /proc/PID/mem: into containers, for who may."""
+    try:
+        memory = os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
+    except (FileNotFoundError, ProcessLookupError):
+        raise GoneError(f"process {pid} has just ended") from None
+    except PermissionError:
+        raise NoAreaError(
+            f"process {pid} is in a container (another IPC namespace): "
+            "run hakmem inside it, or as root"
+        ) from None
+    size = segment.end - segment.start
+
+    def read(offset: int, length: int) -> bytes:
+        length = max(0, min(length, size - offset))
+        try:
+            data = os.pread(memory, length, segment.start + offset)
+        except OSError:
+            data = b""
+        if len(data) != length:
+            raise GoneError(f"process {pid} has just ended")
+        return data
+
+    try:
+        yield read, size
+    finally:
+        os.close(memory)
+
+
+def _pid_inside(pid: int) -> int:
+    """The id in the innermost namespace, which is what the process itself writes."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text(errors="replace")
+    except (FileNotFoundError, ProcessLookupError):
+        raise GoneError(f"there is no process {pid}") from None
+    match = re.search(r"^NSpid:.*?(\d+)$", status, re.MULTILINE)
+    return int(match[1]) if match else pid
+
+
+def _not_permitted(pid: int) -> str:
+    try:
+        uid = Path(f"/proc/{pid}").stat().st_uid
+    except OSError:
+        return f"not permitted to look at process {pid}"
+    try:
+        owner = pwd.getpwuid(uid).pw_name
+    except KeyError:
+        owner = f"user {uid}"
+    remedy = "run as root" if uid in (0, os.geteuid()) else f"run as {owner} or root"
+    return f"not permitted to look at process {pid}: {remedy}"
+
+
+# The format.
+
+
+def _parse(read: Read, size: int, source: str) -> tuple[int, str, dict[str, Table]]:
+    """Size, version and tables of the area that `read` reads."""
+    head = read(0, HEADER.size)
+    if len(head) < HEADER.size or not head.startswith(MAGIC):
+        raise _UnfinishedError
+    magic, header_size, area_size, count, text = HEADER.unpack(head)
+    layout = magic[len(MAGIC) :]
+    if layout != LAYOUT:
+        raise NoAreaError(
+            f"{source}: its live area has layout '{_shown(layout)}', this command reads "
+            f"'{_shown(LAYOUT)}'; use the hakmem command of the library's version"
+        )
+    if not HEADER.size < header_size <= area_size <= size or count > TABLES_MAX:
+        raise NoAreaError(f"{source}: its live area is damaged or cut off")
+    texts = read(0, header_size)
+    places = [HEADER.size + i * DESCRIPTOR.size for i in range(count)]
+    places.sort(key=lambda at: _rank(_text(texts, at, source)))
+    tables = [_copy(read, texts, at, area_size, source) for at in places]
+    return area_size, _text(texts, text, source), {table.name: table for table in tables}
+
+
+def _rank(name: str) -> int:
+    return COPIED_FIRST.index(name) if name in COPIED_FIRST else len(COPIED_FIRST)
+
+
+def _copy(read: Read, texts: bytes, at: int, area_size: int, source: str) -> Table:
+    # Read anew: `used` is to be as late as the rows.
+    name, offset, stride, capacity, used, fields, _ = DESCRIPTOR.unpack(read(at, DESCRIPTOR.size))
+    title = _shown(name.partition(b"\0")[0])
+    columns = _fields(_text(texts, fields, source), source)
+    width = struct.calcsize(_code(columns))
+    if not 0 < width <= stride or offset + capacity * stride > area_size:
+        raise NoAreaError(f"{source}: table '{title}' of its live area is damaged")
+    # Threads that find a table full may have counted on.
+    data = read(offset, min(used, capacity) * stride)
+    return Table(title, columns, capacity, stride, data)
+
+
+def _fields(text: str, source: str) -> tuple[Field, ...]:
+    found = []
+    for word in text.split():
+        match = FIELD.fullmatch(word)
+        if match is None:
+            raise NoAreaError(f"{source}: its live area has a field '{word}', of no known type")
+        found.append(Field(match[1], match[2], int(match[3]) if match[3] else None))
+    return tuple(found)
+
+
+def _code(fields: tuple[Field, ...]) -> str:
+    """A row's words at their natural alignment, as `struct` wants it."""
+    code = "<"
+    at = 0
+    for f in fields:
+        letter, width = WORDS[f.kind]
+        code += f"{-at % width}x{f.length or 1}{letter}"
+        at += -at % width + width * (f.length or 1)
+    return code
+
+
+def _text(texts: bytes, at: int, source: str) -> str:
+    end = texts.find(b"\0", at)
+    if not 0 < at < len(texts) or end < 0:
+        raise NoAreaError(f"{source}: its live area is damaged")
+    return _shown(texts[at:end])
+
+
+def _shown(raw: bytes) -> str:
+    return raw.rstrip(b"\0").decode(errors="replace")

@@ -1,0 +1,191 @@
+"""Reading live areas: of processes, of files, and what is said when there is none."""
+
+import os
+import struct
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from synthetic_area import COUNTERS, Built, build, class_rows, heap, shapes, shown
+
+from hakmem.errors import HakmemError
+from hakmem.insight import area as module
+from hakmem.insight.area import (
+    DESCRIPTOR,
+    HEADER,
+    GoneError,
+    NoAreaError,
+    NotOnHakmemError,
+    area_of,
+    attach,
+    load,
+)
+
+TABLES = {
+    "process": [{"pid": 77, "page_size": 4096, "big_bytes": 1 << 40}],
+    "classes": class_rows(),
+    "heaps": [heap(0x1000, 7, by_class={3: (5, 6, 7, 8)}, refill=9), heap(0x2000, 8, 2)],
+    "sites": [{"hash": 1 << 63, "stack": 0, "depth": 2, "lifetimes": list(range(8))}],
+    "stacks": [{"address": 0xAAAA}, {"address": 0xBBBB}],
+}
+MAPS = "7f0000000000-7f0000001000 r-xp 00000000 fe:00 12    /opt/a program/libx.so (deleted)\n"
+
+
+@pytest.fixture(scope="module")
+def built() -> Built:
+    return build(TABLES)
+
+
+def saved(folder: Path, data: bytes) -> Path:
+    path = folder / "profile"
+    path.write_bytes(data)
+    return path
+
+
+def test_a_file_is_read_back(built: Built, tmp_path: Path) -> None:
+    text = MAPS + "build-id 7f0000000000 c0ffee\nbuild-id 7f1200000000 beef\n"
+    path = saved(tmp_path, built.data + text.encode())
+    area = area_of(str(path))
+    assert area.version == "9.9.9"
+    assert area.pid == 77
+    assert area.row("process")["big_bytes"] == 1 << 40
+    assert area.maps_text == MAPS
+    assert area.build_ids == {0x7F0000000000: "c0ffee", 0x7F1200000000: "beef"}
+    first, second = area.table("heaps").rows()
+    by_class = first["by_class"]
+    assert isinstance(by_class, tuple)
+    assert by_class[12:16] == (5, 6, 7, 8)
+    assert sum(by_class) == 26
+    assert (first["refill"], second["state"], second["refill"]) == (9, 2, 0)
+    (site,) = area.table("sites").rows()
+    assert site["lifetimes"] == tuple(range(8))
+    assert site["hash"] == 1 << 63
+    assert [row["address"] for row in area.table("stacks").rows()] == [0xAAAA, 0xBBBB]
+    assert area.table("blocks").used == 0
+    assert set(COUNTERS) < set(area.table("heaps").names)
+    assert area.table("heaps").capacity == shapes()["heaps"].rows
+
+
+def damaged(built: Built, offset: int, word: int) -> bytes:
+    data = bytearray(built.data)
+    struct.pack_into("<I", data, offset, word)
+    return bytes(data)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda b: b"", "not a profile"),
+        (lambda b: b"#!/bin/sh\necho this is no profile at all\n", "not a profile"),
+        (lambda b: b.data[:-1], "cut off"),
+        (lambda b: damaged(b, 12, len(b.data) * 2), "cut off"),
+        (lambda b: damaged(b, 16, 99), "damaged"),
+        (lambda b: damaged(b, HEADER.size + 16, len(b.data)), "'process'.* damaged"),
+        (lambda b: damaged(b, HEADER.size + 20, 8), "'process'.* damaged"),
+        (lambda b: damaged(b, HEADER.size + 32, 0), "damaged"),
+        (lambda b: damaged(b, HEADER.size + 32, len(b.data)), "damaged"),
+        (lambda b: build(TABLES, magic=b"hakmem2\0").data, "layout '2'.*reads '1'"),
+        (lambda b: b.data.replace(b"pid:u32", b"pid:f32"), "'pid:f32'"),
+    ],
+)
+def test_what_is_no_area_is_told(
+    spoil: Callable[[Built], bytes], message: str, built: Built, tmp_path: Path
+) -> None:
+    path = saved(tmp_path, spoil(built))
+    with pytest.raises(HakmemError, match=message):
+        load(path)
+
+
+def test_more_rows_counted_than_there_is_room(built: Built, tmp_path: Path) -> None:
+    names = list(shapes())
+    used = HEADER.size + DESCRIPTOR.size * names.index("heaps") + 28
+    area = load(saved(tmp_path, damaged(built, used, 1 << 31)))
+    assert area.table("heaps").used == shapes()["heaps"].rows
+
+
+def test_a_missing_table_is_named(built: Built, tmp_path: Path) -> None:
+    path = saved(tmp_path, built.data.replace(b"timeline", b"timetrap"))
+    with pytest.raises(HakmemError, match=r"9\.9\.9 shows no table 'timeline'"):
+        load(path).table("timeline")
+
+
+def test_no_such_file(tmp_path: Path) -> None:
+    with pytest.raises(HakmemError, match="neither a process id nor a file"):
+        area_of("nothing-here")
+    with pytest.raises(HakmemError, match="a folder"):
+        area_of(str(tmp_path))
+
+
+def test_a_process_is_read_and_read_again(built: Built, tmp_path: Path) -> None:
+    with shown(built, tmp_path) as pid:
+        for _ in range(2):
+            area = attach(pid)
+            assert area.pid == pid
+            assert area.row("process")["big_bytes"] == 1 << 40
+            assert "libhakmem.so" in area.maps_text
+        # Nothing stays attached, or it would outlive the process.
+        assert "SYSV" not in Path("/proc/self/maps").read_text()
+    with pytest.raises(GoneError, match=f"no process {pid}"):
+        attach(pid)
+
+
+def test_a_process_in_a_container_is_read_through_its_memory(
+    built: Built, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_same_ipc_namespace", lambda pid: False)
+    with shown(built, tmp_path) as pid:
+        try:
+            os.close(os.open(f"/proc/{pid}/mem", os.O_RDONLY))
+        except PermissionError:
+            with pytest.raises(NoAreaError, match="in a container"):
+                attach(pid)
+        else:
+            assert attach(pid).pid == pid
+
+
+def test_an_inherited_area_is_the_parents(built: Built, tmp_path: Path) -> None:
+    with (
+        shown(built, tmp_path, pid="4000000") as pid,
+        pytest.raises(NoAreaError, match=f"{pid} was forked from process 4000000"),
+    ):
+        attach(pid)
+
+
+def test_an_area_being_made_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PAUSE_S", 0)
+    unfinished = build(TABLES, magic=bytes(8))
+    with (
+        shown(unfinished, tmp_path) as pid,
+        pytest.raises(NoAreaError, match="still making"),
+    ):
+        attach(pid)
+
+
+def test_foreign_shared_memory_is_no_area(tmp_path: Path) -> None:
+    other = build(TABLES, magic=b"\x7fELF\0\0\0\0")
+    with shown(other, tmp_path) as pid, pytest.raises(NoAreaError, match="live:0"):
+        attach(pid)
+    with shown(other, tmp_path, library="") as pid, pytest.raises(NotOnHakmemError):
+        attach(pid)
+
+
+def test_not_on_hakmem() -> None:
+    with pytest.raises(NotOnHakmemError, match="does not run on hakmem; start it with"):
+        attach(os.getpid())
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become someone else")
+def test_of_another_user(built: Built, tmp_path: Path) -> None:
+    script = (
+        "import os, sys\n"
+        "from hakmem.insight.area import attach, NoAreaError\n"
+        "os.setgid(65534); os.setuid(65534)\n"
+        "try:\n    attach(int(sys.argv[1]))\n"
+        "except NoAreaError as error:\n    print(error)\n"
+    )
+    with shown(built, tmp_path) as pid:
+        command = [sys.executable, "-I", "-c", script, str(pid)]
+        result = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert result.stdout == f"not permitted to look at process {pid}: run as root\n"

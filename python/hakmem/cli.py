@@ -29,6 +29,7 @@ class Commands(click.Group):
     separate: ClassVar = {
         "bench": "hakmem.commands.bench",
         "compare": "hakmem.commands.compare",
+        "stats": "hakmem.commands.stats",
     }
 
     def list_commands(self, ctx: click.Context) -> list[str]:

@@ -95,6 +95,11 @@ class Table:
     def rows(self) -> list[Row]:
         return [self._row(values) for values in self._struct.iter_unpack(self.data)]
 
+    def column(self, name: str) -> list[int]:
+        """One word of every row, without taking the rows apart."""
+        at = sum(f.length or 1 for f in self.fields[: self.names.index(name)])
+        return [values[at] for values in self._struct.iter_unpack(self.data)]
+
     def _row(self, values: tuple[int, ...]) -> Row:
         row: Row = {}
         at = 0

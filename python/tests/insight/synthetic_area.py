@@ -15,8 +15,11 @@ from hakmem.insight.area import DESCRIPTOR, HEADER, TABLES_MAX, WORDS
 
 Rows = list[dict[str, int | list[int]]]
 CLASS_ROW = re.compile(r"^CLASS\(\d+, \d+, (\d+), (\d+)", re.MULTILINE)
-TABLE_ITEM = re.compile(
-    r"^LIVE_(TABLE|FIELD|ARRAY|SETTINGS|COUNTERS)\((\w+)(?:, (\w+))?(?:, (\w+))?(?:, ([^)]+))?\)",
+TABLE = re.compile(r"^LIVE_TABLE\((\w+), (\w+)\)(.*?)^LIVE_END", re.MULTILINE | re.DOTALL)
+# A field, or a loop over the settings or counters that makes one of each.
+FIELD = re.compile(
+    r"^(?:#define (?P<each>\w+)\(.*\) )?"
+    r"LIVE_(?:FIELD|ARRAY)\(\w+, (?P<kind>\w+), (?P<name>\w+)(?:##name)?(?:, (?P<length>\w+))?\)",
     re.MULTILINE,
 )
 
@@ -29,7 +32,8 @@ CLASSES = [
     (int(size), int(units)) for size, units in CLASS_ROW.findall(source("slab/size_classes.def"))
 ]
 COUNTERS = re.findall(r"^COUNTER\((\w+)", source("control/counters.def"), re.MULTILINE)
-SETTINGS = re.findall(r"^OPTION\((\w+), (?!TEXT)", source("control/options.def"), re.MULTILINE)
+SETTINGS = re.findall(r"^OPTION\((\w+)", source("control/options.def"), re.MULTILINE)
+LENGTHS = {"LIVE_CLASSES": len(CLASSES), "LIVE_BY_CLASS": len(CLASSES) * 4}
 
 
 @dataclass
@@ -62,29 +66,26 @@ class Shape:
         return bytes(data)
 
 
-def _number(text: str) -> int:
-    factors = [len(CLASSES) if word == "CLASS_COUNT" else int(word) for word in text.split(" * ")]
-    return factors[0] * (factors[1] if len(factors) > 1 else 1)
+def _length(text: str) -> int:
+    return LENGTHS.get(text) or int(text)
+
+
+def _fields(field: re.Match[str]) -> list[tuple[str, str, int | None]]:
+    length = _length(field["length"]) if field["length"] else None
+    if field["each"] is None:
+        return [(field["name"], field["kind"], length)]
+    names = {"OPTION": SETTINGS, "COUNTER": COUNTERS}[field["each"]]
+    prefix = field["name"].removesuffix("name")
+    return [(prefix + name, field["kind"], length) for name in names]
 
 
 def shapes() -> dict[str, Shape]:
-    found: dict[str, Shape] = {}
-    fields: dict[str, list[tuple[str, str, int | None]]] = {}
-    rows: dict[str, int] = {}
-    for kind, table, second, third, length in TABLE_ITEM.findall(source("live/tables.def")):
-        if kind == "TABLE":
-            rows[table] = _number(second)
-            fields[table] = []
-        elif kind == "SETTINGS":
-            for name in SETTINGS:
-                fields[table] += [(name, "u64", None), (f"{name}_from", "u32", None)]
-        elif kind == "COUNTERS":
-            fields[table] += [(name, "u64", None) for name in COUNTERS]
-        else:
-            fields[table].append((third, second, _number(length) if length else None))
-    for table in rows:
-        found[table] = Shape(rows[table], fields[table])
-    return found
+    return {
+        name: Shape(
+            _length(rows), [field for match in FIELD.finditer(body) for field in _fields(match)]
+        )
+        for name, rows, body in TABLE.findall(source("live/tables.def"))
+    }
 
 
 @dataclass(frozen=True)

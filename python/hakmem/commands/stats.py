@@ -1,0 +1,178 @@
+"""`hakmem stats`: the figures of running processes and of profiles."""
+
+import json
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+from rich.console import Console, RenderableType
+
+from hakmem.cli import examples
+from hakmem.errors import HakmemError
+from hakmem.insight import text
+from hakmem.insight.look import Targets, listed
+from hakmem.insight.numbers import Numbers
+from hakmem.terminal import say
+
+# Wide enough for every table where no terminal says how wide it is.
+PLAIN_WIDTH = 120
+PROMETHEUS_SUFFIX = ".prom"
+
+
+@click.command(
+    epilog=examples(
+        "stats",
+        "stats 4711",
+        "stats 4711 --json",
+        "stats --all --output /var/lib/node_exporter/hakmem.prom --interval 15",
+        "stats --all --listen 9177",
+    )
+)
+@click.option("--all", "every", is_flag=True, help="All processes of yours that run on hakmem.")
+@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@click.option("--openmetrics", is_flag=True, help="As OpenMetrics text.")
+@click.option(
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Into this file, which is replaced at once; FILE.prom: for node_exporter.",
+)
+@click.option(
+    "--interval", type=click.FloatRange(min=0.01), metavar="SECONDS", help="Again and again."
+)
+@click.option(
+    "--listen", metavar="[ADDR:]PORT", help="Serve /metrics over HTTP, to this machine only."
+)
+@click.option("--allow-remote", is_flag=True, help="--listen: to other machines too.")
+@click.argument("targets", nargs=-1, metavar="[PID|FILE]...")
+def stats(
+    every: bool,
+    as_json: bool,
+    openmetrics: bool,
+    output: Path | None,
+    interval: float | None,
+    listen: str | None,
+    allow_remote: bool,
+    targets: tuple[str, ...],
+) -> int:
+    """Show what hakmem knows of a running process, or of a profile in a file.
+
+    The process is not stopped and does not notice. Without PID or FILE: lists your processes that
+    run on hakmem.
+    """
+    _refuse_contradictions(every, as_json, openmetrics, output, interval, listen, targets)
+    if allow_remote and listen is None:
+        raise click.UsageError("--allow-remote belongs to --listen")
+    if not targets and not every:
+        return _list(as_json)
+    chosen = Targets(targets, every)
+    if listen is not None:
+        return _serve(chosen, listen, allow_remote)
+    render = _renderer(as_json, openmetrics, output, single=len(targets) == 1)
+    _emit(render(chosen.strictly(), []), output)
+    while interval is not None:
+        time.sleep(interval)
+        seen, unread = chosen.leniently()
+        if not seen and not every:
+            say("ended")
+            return 0
+        _emit(render(seen, unread), output)
+    return 0
+
+
+def _refuse_contradictions(
+    every: bool,
+    as_json: bool,
+    openmetrics: bool,
+    output: Path | None,
+    interval: float | None,
+    listen: str | None,
+    targets: tuple[str, ...],
+) -> None:
+    if every and targets:
+        raise click.UsageError("--all, or PIDs: not both")
+    if as_json and openmetrics:
+        raise click.UsageError("--json or --openmetrics: not both")
+    if listen is not None and (as_json or output or interval):
+        raise click.UsageError("--listen answers by itself, without --json, --output, --interval")
+    wanting = openmetrics or output or interval or listen is not None
+    if wanting and not every and not targets:
+        raise click.UsageError("of which process? Name a PID, or add --all")
+
+
+def _list(as_json: bool) -> int:
+    rows = listed()
+    if as_json:
+        click.echo(json.dumps(text.listed_json(rows), indent=2))
+        return 0
+    if not rows:
+        say("no process of yours runs on hakmem; start one with: hakmem run -- COMMAND")
+        return 0
+    click.echo(_printed(text.processes_table(rows), to_terminal=True), nl=False)
+    for row in rows:
+        if row.problem:
+            say(row.problem)
+    return 0
+
+
+def _serve(chosen: Targets, listen: str, remote: bool) -> int:
+    from hakmem.insight.serve import address_of, serve
+
+    address = address_of(listen, remote)
+    chosen.strictly()
+    serve(chosen.leniently, address)
+    return 0
+
+
+Render = Callable[[list[Numbers], list[int]], str]
+
+
+def _renderer(as_json: bool, openmetrics: bool, output: Path | None, single: bool) -> Render:
+    if as_json:
+        return lambda seen, unread: _json(seen, single)
+    if openmetrics:
+        return lambda seen, unread: _metrics(seen, unread, prometheus=False)
+    if output is not None and output.suffix == PROMETHEUS_SUFFIX:
+        return lambda seen, unread: _metrics(seen, unread, prometheus=True)
+    return lambda seen, unread: _text(seen, output is None)
+
+
+def _json(seen: list[Numbers], single: bool) -> str:
+    objects = [text.as_json(numbers) for numbers in seen]
+    return json.dumps(objects[0] if single else objects, indent=2) + "\n"
+
+
+def _metrics(seen: list[Numbers], unread: list[int], prometheus: bool) -> str:
+    from hakmem.insight.metrics import OPENMETRICS, PROMETHEUS, exposition
+
+    return exposition(lambda: (seen, unread), PROMETHEUS if prometheus else OPENMETRICS)
+
+
+def _text(seen: list[Numbers], to_terminal: bool) -> str:
+    return _printed(*(text.report(numbers) for numbers in seen), to_terminal=to_terminal)
+
+
+def _printed(*parts: RenderableType, to_terminal: bool) -> str:
+    console = Console(highlight=False, markup=False)
+    if not console.is_terminal or not to_terminal:
+        console = Console(width=PLAIN_WIDTH, highlight=False, markup=False, no_color=True)
+    with console.capture() as capture:
+        for number, part in enumerate(parts):
+            console.print(*["\n"] * (number > 0), part, sep="")
+    return "".join(f"{line.rstrip()}\n" for line in capture.get().splitlines())
+
+
+def _emit(rendered: str, output: Path | None) -> None:
+    if output is None:
+        click.echo(rendered, nl=False)
+        return
+    # A reader sees the old file or the new one, and may be another user: no private name or mode.
+    beside = output.with_name(f"{output.name}.{os.getpid()}")
+    try:
+        beside.write_text(rendered)
+        beside.replace(output)
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        raise HakmemError(f"cannot write '{output}': {error.strerror}") from None

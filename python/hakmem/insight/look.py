@@ -1,0 +1,67 @@
+"""Looking at processes and profiles that a user named, once or again and again."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from hakmem.errors import HakmemError
+from hakmem.insight.area import NoAreaError, attach, load, pid_of
+from hakmem.insight.numbers import Numbers, numbers_of
+from hakmem.insight.processes import command_line, own_processes, status
+
+
+def numbers_at(target: str) -> Numbers:
+    """Of a process id or a profile's file."""
+    pid = pid_of(target)
+    return numbers_of(load(Path(target)) if pid is None else attach(pid), pid)
+
+
+@dataclass(frozen=True)
+class Targets:
+    """Those named, or all of this user that there are at the time."""
+
+    named: tuple[str, ...]
+    every: bool = False
+
+    def current(self) -> tuple[str, ...]:
+        return tuple(map(str, sorted(own_processes()))) if self.every else self.named
+
+    def strictly(self) -> list[Numbers]:
+        """Fails if one cannot be read; of "all" those are left out that show nothing."""
+        if self.every:
+            return self.leniently()[0]
+        return [numbers_at(target) for target in self.named]
+
+    def leniently(self) -> tuple[list[Numbers], list[int]]:
+        """Those that can be read, and the ids of those that cannot (any more)."""
+        seen, unread = [], []
+        for target in self.current():
+            try:
+                seen.append(numbers_at(target))
+            except HakmemError:
+                unread += [pid for pid in [pid_of(target)] if pid is not None]
+        return seen, unread
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A process on hakmem, as the list shows it."""
+
+    pid: int
+    command: str
+    live_bytes: int | None
+    resident_bytes: int | None
+    problem: str | None
+
+
+def listed() -> list[Listed]:
+    return [_listed(pid) for pid in sorted(own_processes())]
+
+
+def _listed(pid: int) -> Listed:
+    now = status(pid)
+    resident = now.resident if now else None
+    try:
+        numbers = numbers_of(attach(pid), pid)
+    except NoAreaError as error:
+        return Listed(pid, command_line(pid), None, resident, str(error))
+    return Listed(pid, command_line(pid), numbers["live_bytes"], resident, None)

@@ -1,0 +1,423 @@
+"""The figures that a live area amounts to, and the one table that names and explains them.
+
+The text and JSON of `stats`, its OpenMetrics, and docs/insight/metrics.md are made from that table.
+"""
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cache
+from operator import mul
+from pathlib import Path
+
+from hakmem.insight.area import MAPS_LINE, Area, Row, number, numbers
+from hakmem.insight.processes import Status, command_name, status, thread_name
+
+UNIT = 64 << 10
+GRANULE = 2 << 20
+WRAP = 1 << 64
+STATES = {1: "running", 2: "ended", 3: "lost"}
+LOST = 3
+ORIGINS = {0: "default", 1: "environment", 2: "program"}
+# Words of a heap that are no counters of counters.def.
+HEAP_WORDS = {"address", "tid", "state", "run_bytes", "run_blocks", "by_class"}
+COUNTER_ROW = re.compile(r'^COUNTER\((\w+), "([^"]*)"\)', re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class SizeClass:
+    """A size class, over all heaps."""
+
+    size: int
+    slab_bytes: int
+    used: int
+    touched_bytes: int
+    magazine: int
+
+    @property
+    def blocks(self) -> int:
+        return self.used - self.magazine
+
+    @property
+    def free_bytes(self) -> int:
+        return max(0, self.touched_bytes - self.used * self.size)
+
+    @property
+    def waste(self) -> int:
+        """Resident, but of no use to the program now."""
+        return self.free_bytes + self.magazine * self.size
+
+
+@dataclass(frozen=True)
+class Thread:
+    """A heap, and the thread that it is of, or was."""
+
+    heap: int
+    tid: int
+    name: str
+    state: str
+    live_bytes: int
+    magazine_bytes: int
+    counters: dict[str, int]
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """One look at one process."""
+
+    pid: int
+    command: str
+    version: str
+    process: Row
+    settings: dict[str, tuple[int, str]]
+    classes: list[SizeClass]
+    threads: list[Thread]
+    counters: dict[str, int]
+    sites: int
+    blocks: int
+    status: Status | None
+
+    def __getitem__(self, name: str) -> int:
+        """A figure of the process by its name in the table."""
+        return metric_table(tuple(self.counters))[name].value(self)
+
+    def word(self, name: str) -> int:
+        return number(self.process, name)
+
+    @property
+    def slabs_bytes(self) -> int:
+        return sum(c.slab_bytes for c in self.classes)
+
+    @property
+    def uptime_ms(self) -> int:
+        return self.word("changed_ms") - self.word("shown_ms")
+
+    def shown(self) -> "list[tuple[Metric, int]]":
+        """What is known of it, in the table's order."""
+        found = []
+        for metric in metric_table(tuple(self.counters)).values():
+            try:
+                found.append((metric, metric.value(self)))
+            except KeyError:
+                # A library of another version may have no such word, a file no resident memory.
+                continue
+        return found
+
+
+GAUGE, COUNTER = "gauge", "counter"
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A figure of a process."""
+
+    name: str
+    text: str
+    value: Callable[[Numbers], int]
+    kind: str = GAUGE
+    group: str = ""
+
+    @property
+    def unit(self) -> str:
+        return unit_of(self.name)
+
+
+@dataclass(frozen=True)
+class ClassMetric:
+    name: str
+    text: str
+    value: Callable[[SizeClass], int]
+    kind: str = GAUGE
+
+
+@dataclass(frozen=True)
+class ThreadMetric:
+    name: str
+    text: str
+    value: Callable[[Thread], int]
+    kind: str = GAUGE
+
+
+def unit_of(name: str) -> str:
+    return "bytes" if name.endswith("_bytes") else ""
+
+
+def _word(name: str) -> Callable[[Numbers], int]:
+    return lambda n: n.word(name)
+
+
+def _all(*names: str) -> Callable[[Numbers], int]:
+    return lambda n: sum(n[name] for name in names)
+
+
+def _classes(value: Callable[[SizeClass], int]) -> Callable[[Numbers], int]:
+    return lambda n: sum(map(value, n.classes))
+
+
+def _status(n: Numbers) -> Status:
+    if n.status is None:
+        raise KeyError("resident")
+    return n.status
+
+
+LIVE = "In use by the program"
+FREE = "Kept for reuse"
+MEMORY = "Memory"
+PROFILE = "Profile"
+EVENTS = "Since the start"
+
+METRICS = [
+    Metric(
+        "live_bytes",
+        "all blocks the program holds",
+        _all("small_bytes", "run_bytes", "big_bytes"),
+        group=LIVE,
+    ),
+    Metric(
+        "live_blocks",
+        "number of blocks the program holds",
+        _all("small_blocks", "run_blocks", "big_blocks"),
+        group=LIVE,
+    ),
+    Metric(
+        "small_bytes",
+        "blocks in size classes, up to 256 KiB, as large as their class",
+        _classes(lambda c: c.blocks * c.size),
+        group=LIVE,
+    ),
+    Metric(
+        "small_blocks", "number of blocks in size classes", _classes(lambda c: c.blocks), group=LIVE
+    ),
+    Metric("run_bytes", "blocks of whole pages, up to 1 MiB", _word("run_bytes"), group=LIVE),
+    Metric("run_blocks", "number of blocks of whole pages", _word("run_blocks"), group=LIVE),
+    Metric("big_bytes", "blocks above 1 MiB", _word("big_bytes"), group=LIVE),
+    Metric("big_blocks", "number of blocks above 1 MiB", _word("big_blocks"), group=LIVE),
+    Metric(
+        "magazine_bytes",
+        "blocks in the magazines of threads, ready for malloc",
+        _classes(lambda c: c.magazine * c.size),
+        group=FREE,
+    ),
+    Metric(
+        "magazine_blocks",
+        "number of blocks in magazines",
+        _classes(lambda c: c.magazine),
+        group=FREE,
+    ),
+    Metric(
+        "slab_free_bytes",
+        "pages of slabs that were written to, less the blocks handed out",
+        _classes(lambda c: c.free_bytes),
+        group=FREE,
+    ),
+    Metric(
+        "kept_bytes",
+        "written pages of empty slabs that stay with their class",
+        _word("kept_bytes"),
+        group=FREE,
+    ),
+    Metric("warm_bytes", "magazines of ended threads' heaps", _word("warm_bytes"), group=FREE),
+    Metric(
+        "dirty_bytes",
+        "free units and runs that may hold pages",
+        lambda n: n.word("units_dirty") * UNIT + n.word("pages_dirty"),
+        group=FREE,
+    ),
+    Metric(
+        "big_cached_bytes",
+        "freed blocks above 1 MiB that keep their pages",
+        _word("big_cached"),
+        group=FREE,
+    ),
+    Metric(
+        "allowed_bytes",
+        "free memory that may keep its pages now",
+        _word("allowed_bytes"),
+        group=FREE,
+    ),
+    Metric(
+        "resident_bytes",
+        "memory of the whole process (RSS), by the system",
+        lambda n: _status(n).resident,
+        group=MEMORY,
+    ),
+    Metric(
+        "resident_peak_bytes",
+        "the highest that memory ever was, by the system",
+        lambda n: _status(n).resident_peak,
+        group=MEMORY,
+    ),
+    Metric(
+        "mapped_bytes",
+        "address space for blocks up to 1 MiB",
+        lambda n: n.word("super_bytes") + n.word("page_granules") * GRANULE,
+        group=MEMORY,
+    ),
+    Metric("slab_bytes", "slabs of all classes", lambda n: n.slabs_bytes, group=MEMORY),
+    Metric(
+        "slab_touched_bytes",
+        "pages of slabs that were written to",
+        _classes(lambda c: c.touched_bytes),
+        group=MEMORY,
+    ),
+    Metric("profile_table_bytes", "the sampler's own tables", _word("tables_bytes"), group=MEMORY),
+    Metric(
+        "heaps", "heaps, those of ended threads included", lambda n: len(n.threads), group=MEMORY
+    ),
+    Metric(
+        "threads",
+        "threads that have a heap",
+        lambda n: sum(t.state == STATES[1] for t in n.threads),
+        group=MEMORY,
+    ),
+    Metric(
+        "sample_interval_bytes",
+        "bytes allocated between samples now, on average; 0: no profile",
+        _word("interval"),
+        group=PROFILE,
+    ),
+    Metric(
+        "sampled_live_bytes",
+        "requested bytes of live blocks, estimated",
+        _word("sampled_live"),
+        group=PROFILE,
+    ),
+    Metric(
+        "sampled_peak_bytes",
+        "the highest that estimate ever was",
+        _word("sampled_peak"),
+        group=PROFILE,
+    ),
+    Metric("sampled_blocks", "live blocks that were sampled", lambda n: n.blocks, group=PROFILE),
+    Metric("sites", "call stacks that allocated", lambda n: n.sites, group=PROFILE),
+    Metric("samples", "samples taken", _word("samples"), COUNTER, PROFILE),
+    Metric(
+        "samples_lost",
+        "samples not recorded because a table was full",
+        _word("samples_lost"),
+        COUNTER,
+        PROFILE,
+    ),
+    Metric("purged_bytes", "free memory given back", _word("purged_bytes"), COUNTER, EVENTS),
+    Metric("supers_made", "SuperSlabs mapped", _word("supers_made"), COUNTER, EVENTS),
+]
+
+CLASS_METRICS = [
+    ClassMetric("class_live_bytes", "blocks the program holds", lambda c: c.blocks * c.size),
+    ClassMetric("class_live_blocks", "number of blocks the program holds", lambda c: c.blocks),
+    ClassMetric("class_magazine_bytes", "blocks in magazines", lambda c: c.magazine * c.size),
+    ClassMetric(
+        "class_slab_free_bytes",
+        "pages of slabs that were written to, less the blocks handed out",
+        lambda c: c.free_bytes,
+    ),
+    ClassMetric("class_slab_bytes", "slabs", lambda c: c.slab_bytes),
+]
+
+THREAD_METRICS = [
+    ThreadMetric(
+        "thread_live_bytes",
+        "blocks the program holds of the thread's heap; below 0 if it caches those of others",
+        lambda t: t.live_bytes,
+    ),
+    ThreadMetric("thread_magazine_bytes", "blocks in its magazines", lambda t: t.magazine_bytes),
+    ThreadMetric("thread_refill", "its refills", lambda t: t.counters["refill"], COUNTER),
+    ThreadMetric("thread_flush", "its flushes", lambda t: t.counters["flush"], COUNTER),
+]
+
+
+@cache
+def metric_table(counters: tuple[str, ...]) -> dict[str, Metric]:
+    """METRICS and those of a library that has these counters."""
+    return {metric.name: metric for metric in [*METRICS, *map(_counter, counters)]}
+
+
+def _counter(name: str) -> Metric:
+    text = counter_texts().get(name, name)
+    return Metric(name, text, lambda n: n.counters[name], COUNTER, EVENTS)
+
+
+@cache
+def counter_texts() -> dict[str, str]:
+    """The library's own words: the wheel carries its list of counters along."""
+    folder = Path(__file__).resolve().parent
+    clone = folder.parents[2] / "src" / "control" / "counters.def"
+    path = folder / "counters.def"
+    return dict(COUNTER_ROW.findall((path if path.exists() else clone).read_text()))
+
+
+def numbers_of(area: Area, pid: int | None) -> Numbers:
+    """Of a running process, or (without pid) of a profile in a file."""
+    process = area.row("process")
+    heaps = area.table("heaps")
+    counters = [name for name in heaps.names if name not in HEAP_WORDS]
+    rows = heaps.rows()
+    sizes = [number(row, "size") for row in area.table("classes").rows()]
+    run_bytes, run_blocks = (
+        (number(process, name) + sum(number(row, name) for row in rows)) % WRAP
+        for name in ("run_bytes", "run_blocks")
+    )
+    return Numbers(
+        pid=number(process, "pid") if pid is None else pid,
+        command=_first_program(area.maps_text) if pid is None else command_name(pid),
+        version=area.version,
+        process=process | {"run_bytes": run_bytes, "run_blocks": run_blocks},
+        settings=_settings(area),
+        classes=_size_classes(area, rows),
+        threads=[_thread(i, row, pid, sizes, counters) for i, row in enumerate(rows)],
+        counters={name: sum(number(row, name) for row in rows) for name in counters},
+        sites=area.table("sites").used,
+        blocks=sum(map(bool, area.table("blocks").column("address"))),
+        status=None if pid is None else status(pid),
+    )
+
+
+def _settings(area: Area) -> dict[str, tuple[int, str]]:
+    row = area.row("settings")
+    return {
+        name: (number(row, name), ORIGINS.get(number(row, f"from_{name}"), "unknown"))
+        for name in row
+        if f"from_{name}" in row
+    }
+
+
+def _size_classes(area: Area, heaps: Iterable[Row]) -> list[SizeClass]:
+    page = number(area.row("process"), "page_size")
+    words = [numbers(row, "by_class") for row in heaps if row["state"] != LOST]
+    classes = area.table("classes").rows()
+    sums = [sum(column) for column in zip(*words, strict=True)] or [0] * (len(classes) * 4)
+    found = []
+    for index, row in enumerate(classes):
+        used, slabs, touched, magazine = sums[index * 4 : index * 4 + 4]
+        size = number(row, "size")
+        slab = number(row, "units") * UNIT
+        if row["capacity"] == 1:
+            slab = -(-size // page) * page
+        found.append(SizeClass(size, slabs * slab, used, touched * page, magazine))
+    return found
+
+
+def _thread(index: int, row: Row, pid: int | None, sizes: list[int], counters: list[str]) -> Thread:
+    state, tid = number(row, "state"), number(row, "tid")
+    # A heap torn by a fork may say anything.
+    words = numbers(row, "by_class") if state != LOST else ()
+    magazine = sum(map(mul, words[3::4], sizes))
+    name = thread_name(pid, tid) if pid is not None and state == 1 else ""
+    return Thread(
+        heap=index,
+        tid=tid,
+        name=name,
+        state=STATES.get(state, "unknown"),
+        live_bytes=sum(map(mul, words[0::4], sizes)) - magazine + _signed(number(row, "run_bytes")),
+        magazine_bytes=magazine,
+        counters={name: number(row, name) for name in counters},
+    )
+
+
+def _signed(word: int) -> int:
+    return word - WRAP if word >= WRAP // 2 else word
+
+
+def _first_program(maps: str) -> str:
+    line = MAPS_LINE.search(maps)
+    return line["path"].rpartition("/")[2] if line else ""

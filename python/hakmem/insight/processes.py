@@ -1,0 +1,63 @@
+"""What the system tells about processes: which there are, their names and resident memory."""
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from hakmem.insight.area import NoAreaError, read_maps, runs_hakmem
+
+STATUS_WORD = re.compile(r"^(\w+):\s+(\d+) kB$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Status:
+    """Resident memory in bytes."""
+
+    resident: int
+    resident_peak: int
+
+
+def status(pid: int) -> Status | None:
+    """None: it has ended."""
+    text = _proc(pid, "status")
+    words = {name: int(value) << 10 for name, value in STATUS_WORD.findall(text)}
+    return Status(words["VmRSS"], words["VmHWM"]) if "VmRSS" in words else None
+
+
+def command_name(pid: int) -> str:
+    return _printable(_proc(pid, "comm"))
+
+
+def command_line(pid: int) -> str:
+    return _printable(_proc(pid, "cmdline"))
+
+
+def thread_name(pid: int, tid: int) -> str:
+    """Of a thread that runs; of others ''."""
+    return _printable(_proc(pid, f"task/{tid}/comm"))
+
+
+def own_processes() -> Iterator[int]:
+    """Ids of all processes on hakmem that this user may look at."""
+    for entry in os.scandir("/proc"):
+        if not entry.name.isdigit():
+            continue
+        try:
+            if runs_hakmem(read_maps(int(entry.name))):
+                yield int(entry.name)
+        except NoAreaError:
+            continue
+
+
+def _printable(text: str) -> str:
+    """A process may call itself anything, and a terminal obeys what it is sent."""
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
+
+
+def _proc(pid: int, name: str) -> str:
+    try:
+        return Path(f"/proc/{pid}/{name}").read_text(errors="replace")
+    except (OSError, ValueError):
+        return ""

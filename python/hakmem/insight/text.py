@@ -1,0 +1,128 @@
+"""Figures as text and as plain data for JSON; both follow the table of numbers.py."""
+
+from collections.abc import Iterable
+from dataclasses import asdict
+from itertools import groupby
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from hakmem.insight.human import amount, duration, size
+from hakmem.insight.look import Listed
+from hakmem.insight.numbers import CLASS_METRICS, THREAD_METRICS, Metric, Numbers
+
+DASH = "-"
+VALUE_WIDTH = 9
+
+
+def as_json(n: Numbers) -> dict[str, Any]:
+    return {
+        "pid": n.pid,
+        "command": n.command,
+        "version": n.version,
+        "uptime_ms": n.uptime_ms,
+        "process": {metric.name: value for metric, value in n.shown()},
+        "classes": [
+            {"size": c.size} | {m.name.removeprefix("class_"): m.value(c) for m in CLASS_METRICS}
+            for c in n.classes
+            if c.slab_bytes
+        ],
+        "threads": [
+            {"heap": t.heap, "tid": t.tid, "name": t.name, "state": t.state}
+            | {m.name.removeprefix("thread_"): m.value(t) for m in THREAD_METRICS}
+            for t in n.threads
+        ],
+        "settings": {
+            name: {"value": v, "from": origin} for name, (v, origin) in n.settings.items()
+        },
+    }
+
+
+def report(n: Numbers) -> RenderableType:
+    """All of it: figures by group, settings, size classes, threads."""
+    title = f"{n.command or 'profile'} ({n.pid}) on hakmem {n.version}"
+    parts: list[RenderableType] = [Text(f"{title}, {duration(n.uptime_ms / 1000)}", "bold")]
+    figures = n.shown()
+    width = max(len(metric.name) for metric, _ in figures)
+    for group, rows in groupby(figures, key=lambda row: row[0].group):
+        parts += ["", Text(group, "bold"), _figures(rows, width)]
+    changed = {name: row for name, row in n.settings.items() if row[1] != "default"}
+    if changed:
+        parts += ["", Text("Settings that are not the default", "bold"), _settings(changed)]
+    parts += ["", Text("Size classes", "bold"), classes_table(n)]
+    parts += ["", Text("Threads", "bold"), threads_table(n)]
+    return Group(*parts)
+
+
+def _figures(rows: Iterable[tuple[Metric, int]], width: int) -> Table:
+    table = _table()
+    table.add_column(no_wrap=True, min_width=width)
+    table.add_column(justify="right", no_wrap=True, min_width=VALUE_WIDTH)
+    table.add_column(style="dim")
+    for metric, value in rows:
+        table.add_row(metric.name.removesuffix("_bytes"), amount(value, metric.unit), metric.text)
+    table.show_header = False
+    return table
+
+
+def _settings(changed: dict[str, tuple[int, str]]) -> Table:
+    table = _table("value", "from", left=("setting",))
+    for name, (value, origin) in changed.items():
+        table.add_row(name, f"{value:,}", origin)
+    return table
+
+
+def classes_table(n: Numbers, most: int | None = None) -> Table:
+    """Those with slabs; the first are those that hold the most that the program cannot use."""
+    table = _table("class", "blocks", "live", "magazines", "free in slabs", "slabs")
+    used = sorted((c for c in n.classes if c.slab_bytes), key=lambda c: -c.waste)
+    for c in used[:most]:
+        table.add_row(
+            *(f"{c.size:,}", f"{c.blocks:,}", size(c.blocks * c.size)),
+            *(size(c.magazine * c.size), size(c.free_bytes), size(c.slab_bytes)),
+        )
+    return table
+
+
+def threads_table(n: Numbers, most: int | None = None) -> Table:
+    table = _table("thread", "live", "magazines", "refills", "flushes", left=("name", "state"))
+    ordered = sorted(n.threads, key=lambda t: -t.magazine_bytes)
+    for t in ordered[:most]:
+        table.add_row(
+            *(t.name or DASH, t.state, str(t.tid), size(t.live_bytes), size(t.magazine_bytes)),
+            *(f"{t.counters[name]:,}" for name in ("refill", "flush")),
+        )
+    return table
+
+
+def processes_table(rows: Iterable[Listed]) -> Table:
+    table = _table("pid", "live", "RSS")
+    table.expand = True
+    table.add_column("command", no_wrap=True, ratio=1)
+    for row in rows:
+        table.add_row(
+            str(row.pid),
+            _size_or_dash(row.live_bytes),
+            _size_or_dash(row.resident_bytes),
+            row.command,
+        )
+    return table
+
+
+def listed_json(rows: Iterable[Listed]) -> list[dict[str, Any]]:
+    return [asdict(row) for row in rows]
+
+
+def _size_or_dash(value: int | None) -> str:
+    return DASH if value is None else size(value)
+
+
+def _table(*right: str, left: tuple[str, ...] = ()) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for name in left:
+        table.add_column(name, no_wrap=True)
+    for name in right:
+        table.add_column(name, justify="right", no_wrap=True)
+    return table

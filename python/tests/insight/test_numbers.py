@@ -1,0 +1,94 @@
+"""The figures that tables amount to."""
+
+from pathlib import Path
+
+import pytest
+from sample import CLASS_64, EXPECTED, MAPS, sample
+from synthetic_area import COUNTERS, shown, source
+
+from hakmem.insight import human
+from hakmem.insight.area import attach, load
+from hakmem.insight.numbers import METRICS, Numbers, counter_texts, metric_table, numbers_of
+
+
+@pytest.fixture
+def of_file(tmp_path: Path) -> Numbers:
+    path = tmp_path / "profile"
+    path.write_bytes(sample().data + MAPS.encode())
+    return numbers_of(load(path), None)
+
+
+def test_figures_are_as_added_by_hand(of_file: Numbers) -> None:
+    assert {name: of_file[name] for name in EXPECTED} == EXPECTED
+    assert (of_file.pid, of_file.command, of_file.version) == (77, "a-server", "9.9.9")
+    assert of_file.uptime_ms == 60000
+
+
+def test_a_file_has_no_resident_memory_but_all_else(of_file: Numbers) -> None:
+    shown_names = {metric.name for metric, _ in of_file.shown()}
+    everything = set(metric_table(tuple(COUNTERS)))
+    assert everything - shown_names == {"resident_bytes", "resident_peak_bytes"}
+
+
+def test_classes_and_threads(of_file: Numbers) -> None:
+    small = of_file.classes[CLASS_64]
+    assert (small.size, small.blocks, small.slab_bytes) == (64, 860, 2 * 65536)
+    assert small.waste == small.free_bytes + 150 * 64
+    first, ended, lost = of_file.threads
+    assert (first.tid, first.state, first.magazine_bytes) == (11, "running", 6400)
+    assert first.live_bytes == 900 * 64 + 2 * 73728 + 1000 * 1024
+    assert (ended.state, ended.live_bytes) == ("ended", -40 * 64 - 4096)
+    assert (lost.state, lost.magazine_bytes) == ("lost", 0)
+
+
+def test_settings_and_where_they_are_from(of_file: Numbers) -> None:
+    assert of_file.settings["retain"] == (1 << 21, "environment")
+    assert of_file.settings["retain_max"] == (1 << 25, "default")
+
+
+def test_a_library_that_lacks_a_word_shows_the_rest(tmp_path: Path) -> None:
+    path = tmp_path / "profile"
+    path.write_bytes(sample().data.replace(b"kept_bytes:u64", b"gone_bytes:u64"))
+    names = {metric.name for metric, _ in numbers_of(load(path), None).shown()}
+    assert "kept_bytes" not in names
+    assert {"live_bytes", "warm_bytes"} < names
+
+
+def test_of_a_process(tmp_path: Path) -> None:
+    with shown(sample(), tmp_path) as pid:
+        numbers = numbers_of(attach(pid), pid)
+        assert numbers.pid == pid
+        assert numbers.command.startswith("python")
+        assert 0 < numbers["resident_bytes"] <= numbers["resident_peak_bytes"]
+
+
+def test_every_name_is_there_once_and_explained() -> None:
+    table = metric_table(tuple(COUNTERS))
+    assert len(table) == len(METRICS) + len(COUNTERS)
+    texts = [metric.text for metric in table.values()]
+    assert all(texts)
+    assert len(set(texts)) == len(texts)
+
+
+def test_the_counters_are_explained_in_the_librarys_words() -> None:
+    assert set(counter_texts()) == set(COUNTERS)
+    for name, text in counter_texts().items():
+        assert f'COUNTER({name}, "{text}")' in source("control/counters.def")
+    assert metric_table(("unheard_of",))["unheard_of"].text == "unheard_of"
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        *((0, "0 B"), (1023, "1023 B"), (1024, "1.00 KiB"), (-1536, "-1.50 KiB")),
+        *((10 << 20, "10.0 MiB"), (123 << 20, "123 MiB"), ((1 << 30) - 1, "1.00 GiB")),
+        (5 << 50, "5120 TiB"),
+    ],
+)
+def test_sizes_as_people_read_them(value: int, words: str) -> None:
+    assert human.size(value) == words
+
+
+def test_durations_as_people_read_them() -> None:
+    given = (5, 99, 100, 7200, 86400 * 10)
+    assert [human.duration(s) for s in given] == ["5 s", "99 s", "2 min", "2 h", "10 days"]

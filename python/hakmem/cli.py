@@ -30,6 +30,7 @@ class Commands(click.Group):
         "bench": "hakmem.commands.bench",
         "compare": "hakmem.commands.compare",
         "stats": "hakmem.commands.stats",
+        "top": "hakmem.commands.top",
     }
 
     def list_commands(self, ctx: click.Context) -> list[str]:

@@ -95,6 +95,9 @@ class Table:
     def rows(self) -> list[Row]:
         return [self._row(values) for values in self._struct.iter_unpack(self.data)]
 
+    def row(self, index: int) -> Row:
+        return self._row(self._struct.unpack_from(self.data, index * self.stride))
+
     def column(self, name: str) -> list[int]:
         """One word of every row, without taking the rows apart."""
         at = sum(f.length or 1 for f in self.fields[: self.names.index(name)])

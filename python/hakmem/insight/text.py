@@ -9,9 +9,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from hakmem.insight.human import amount, duration, size
 from hakmem.insight.look import Listed
 from hakmem.insight.numbers import CLASS_METRICS, THREAD_METRICS, Metric, Numbers
+from hakmem.insight.words import count_text, size_text, time_text
 
 DASH = "-"
 VALUE_WIDTH = 9
@@ -43,7 +43,7 @@ def as_json(n: Numbers) -> dict[str, Any]:
 def report(n: Numbers) -> RenderableType:
     """All of it: figures by group, settings, size classes, threads."""
     title = f"{n.command or 'profile'} ({n.pid}) on hakmem {n.version}"
-    parts: list[RenderableType] = [Text(f"{title}, {duration(n.uptime_ms / 1000)}", "bold")]
+    parts: list[RenderableType] = [Text(f"{title}, {time_text(n.uptime_ms)}", "bold")]
     figures = n.shown()
     width = max(len(metric.name) for metric, _ in figures)
     for group, rows in groupby(figures, key=lambda row: row[0].group):
@@ -52,23 +52,27 @@ def report(n: Numbers) -> RenderableType:
     if changed:
         parts += ["", Text("Settings that are not the default", "bold"), _settings(changed)]
     parts += ["", Text("Size classes", "bold"), classes_table(n)]
-    parts += ["", Text("Threads", "bold"), threads_table(n)]
+    parts += ["", Text("Threads", "bold"), _threads_table(n)]
     return Group(*parts)
 
 
 def _figures(rows: Iterable[tuple[Metric, int]], width: int) -> Table:
-    table = _table()
+    table = plain_table()
     table.add_column(no_wrap=True, min_width=width)
     table.add_column(justify="right", no_wrap=True, min_width=VALUE_WIDTH)
     table.add_column(style="dim")
     for metric, value in rows:
-        table.add_row(metric.name.removesuffix("_bytes"), amount(value, metric.unit), metric.text)
+        table.add_row(metric.name.removesuffix("_bytes"), _amount(value, metric.unit), metric.text)
     table.show_header = False
     return table
 
 
+def _amount(value: int, unit: str) -> str:
+    return size_text(value) if unit == "bytes" else count_text(value)
+
+
 def _settings(changed: dict[str, tuple[int, str]]) -> Table:
-    table = _table("value", "from", left=("setting",))
+    table = plain_table("value", "from", left=("setting",))
     for name, (value, origin) in changed.items():
         table.add_row(name, f"{value:,}", origin)
     return table
@@ -76,29 +80,35 @@ def _settings(changed: dict[str, tuple[int, str]]) -> Table:
 
 def classes_table(n: Numbers, most: int | None = None) -> Table:
     """Those with slabs; the first are those that hold the most that the program cannot use."""
-    table = _table("class", "blocks", "live", "magazines", "free in slabs", "slabs")
+    table = plain_table("class", "blocks", "live", "magazines", "free in slabs", "slabs")
     used = sorted((c for c in n.classes if c.slab_bytes), key=lambda c: -c.waste)
     for c in used[:most]:
         table.add_row(
-            *(f"{c.size:,}", f"{c.blocks:,}", size(c.blocks * c.size)),
-            *(size(c.magazine * c.size), size(c.free_bytes), size(c.slab_bytes)),
+            *(f"{c.size:,}", f"{c.blocks:,}", size_text(c.blocks * c.size)),
+            *(size_text(c.magazine * c.size), size_text(c.free_bytes), size_text(c.slab_bytes)),
         )
     return table
 
 
-def threads_table(n: Numbers, most: int | None = None) -> Table:
-    table = _table("thread", "live", "magazines", "refills", "flushes", left=("name", "state"))
+def _threads_table(n: Numbers) -> Table:
+    table = plain_table("thread", "live", "magazines", "refills", "flushes", left=("name", "state"))
     ordered = sorted(n.threads, key=lambda t: -t.magazine_bytes)
-    for t in ordered[:most]:
+    for t in ordered:
         table.add_row(
-            *(t.name or DASH, t.state, str(t.tid), size(t.live_bytes), size(t.magazine_bytes)),
+            *(
+                t.name or DASH,
+                t.state,
+                str(t.tid),
+                size_text(t.live_bytes),
+                size_text(t.magazine_bytes),
+            ),
             *(f"{t.counters[name]:,}" for name in ("refill", "flush")),
         )
     return table
 
 
 def processes_table(rows: Iterable[Listed]) -> Table:
-    table = _table("pid", "live", "RSS")
+    table = plain_table("pid", "live", "RSS")
     table.expand = True
     table.add_column("command", no_wrap=True, ratio=1)
     for row in rows:
@@ -116,10 +126,10 @@ def listed_json(rows: Iterable[Listed]) -> list[dict[str, Any]]:
 
 
 def _size_or_dash(value: int | None) -> str:
-    return DASH if value is None else size(value)
+    return DASH if value is None else size_text(value)
 
 
-def _table(*right: str, left: tuple[str, ...] = ()) -> Table:
+def plain_table(*right: str, left: tuple[str, ...] = ()) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     for name in left:
         table.add_column(name, no_wrap=True)

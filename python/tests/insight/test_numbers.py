@@ -6,7 +6,6 @@ import pytest
 from sample import CLASS_64, EXPECTED, MAPS, sample
 from synthetic_area import COUNTERS, shown, source
 
-from hakmem.insight import human
 from hakmem.insight.area import attach, load
 from hakmem.insight.numbers import METRICS, Numbers, counter_texts, metric_table, numbers_of
 
@@ -75,20 +74,3 @@ def test_the_counters_are_explained_in_the_librarys_words() -> None:
     for name, text in counter_texts().items():
         assert f'COUNTER({name}, "{text}")' in source("control/counters.def")
     assert metric_table(("unheard_of",))["unheard_of"].text == "unheard_of"
-
-
-@pytest.mark.parametrize(
-    ("value", "words"),
-    [
-        *((0, "0 B"), (1023, "1023 B"), (1024, "1.00 KiB"), (-1536, "-1.50 KiB")),
-        *((10 << 20, "10.0 MiB"), (123 << 20, "123 MiB"), ((1 << 30) - 1, "1.00 GiB")),
-        (5 << 50, "5120 TiB"),
-    ],
-)
-def test_sizes_as_people_read_them(value: int, words: str) -> None:
-    assert human.size(value) == words
-
-
-def test_durations_as_people_read_them() -> None:
-    given = (5, 99, 100, 7200, 86400 * 10)
-    assert [human.duration(s) for s in given] == ["5 s", "99 s", "2 min", "2 h", "10 days"]

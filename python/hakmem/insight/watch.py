@@ -1,0 +1,244 @@
+"""What `top` shows: one process in detail, or all in a table, with rates from look to look.
+
+Drawing is to cost next to nothing, so a frame is built of plain text and few small tables.
+"""
+
+import importlib
+import io
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import redirect_stderr
+from dataclasses import dataclass, field
+from heapq import nlargest
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from hakmem.insight.area import Area, attach, number
+from hakmem.insight.look import Targets
+from hakmem.insight.numbers import Numbers, Thread, numbers_of
+from hakmem.insight.processes import command_line
+from hakmem.insight.text import classes_table, plain_table
+from hakmem.insight.words import size_text, time_text
+
+BARS = "▁▂▃▄▅▆▇█"
+HISTORY = 60
+# Lines beside the three tables: header, titles, blank lines.
+FIXED_LINES = 17
+FEWEST_ROWS = 3
+DASH = "-"
+# Numbers of objects are in this many parts.
+OBJECT = 1024
+SHOWN_FRAMES = 3
+COLUMNS = (
+    *("live_bytes", "magazine_bytes", "slab_free_bytes", "dirty_bytes", "big_cached_bytes"),
+    "purged_bytes",
+)
+
+# Names a call stack (return addresses, innermost first).
+Naming = Callable[[Sequence[int]], str]
+
+
+@dataclass(frozen=True)
+class Look:
+    """A process at a moment of CLOCK_MONOTONIC."""
+
+    at: float
+    area: Area
+    numbers: Numbers
+
+    @property
+    def allocated(self) -> int:
+        """Requested since the start, as sampling estimates it."""
+        return sum(self.area.table("sites").column("total_bytes"))
+
+
+def look_at(pid: int) -> Look:
+    area = attach(pid)
+    return Look(time.monotonic(), area, numbers_of(area, pid))
+
+
+@dataclass
+class Watch:
+    """One process, from look to look."""
+
+    pid: int
+    look: Look
+    before: Look | None = None
+    resident: deque[int] = field(default_factory=lambda: deque(maxlen=HISTORY))
+    live: deque[int] = field(default_factory=lambda: deque(maxlen=HISTORY))
+    naming: Naming | None = None
+
+    @classmethod
+    def begin(cls, pid: int) -> "Watch":
+        watch = cls(pid, look_at(pid))
+        watch._note()
+        return watch
+
+    def again(self) -> None:
+        self.before, self.look = self.look, look_at(self.pid)
+        self._note()
+
+    def _note(self) -> None:
+        numbers = self.look.numbers
+        self.live.append(numbers["live_bytes"])
+        if numbers.status is not None:
+            self.resident.append(numbers.status.resident)
+
+    def rate(self, value: Callable[[Look], int]) -> float | None:
+        """Per second, since the look before."""
+        if self.before is None or self.look.at <= self.before.at:
+            return None
+        return (value(self.look) - value(self.before)) / (self.look.at - self.before.at)
+
+    def frame(self, height: int) -> RenderableType:
+        rows = max(FEWEST_ROWS, (height - FIXED_LINES) // 3)
+        numbers = self.look.numbers
+        return Group(
+            *self._header(),
+            *_titled(
+                "Size classes, those first that keep most unused", classes_table(numbers, rows)
+            ),
+            *_titled("Threads, those first that keep most", self._threads(rows)),
+            *_titled("Call sites by live bytes (sampled)", self._sites(rows)),
+        )
+
+    def _header(self) -> list[RenderableType]:
+        n = self.look.numbers
+        resident = size_text(n.status.resident) if n.status else DASH
+        peak = size_text(n.status.resident_peak) if n.status else DASH
+        past = self.look.area.table("timeline").column("live_bytes")[-HISTORY:]
+        title = f"{n.command} ({n.pid}) on hakmem {n.version}, {time_text(n.uptime_ms)}"
+        facts = (
+            f"RSS {resident}, peak {peak}    live {size_text(n['live_bytes'])} in "
+            f"{n['live_blocks']:,} blocks    requested {size_text(n['sampled_live_bytes'])}, "
+            f"peak {size_text(n['sampled_peak_bytes'])}",
+            f"magazines {size_text(n['magazine_bytes'])}    in slabs "
+            f"{size_text(n['slab_free_bytes'])}    dirty {size_text(n['dirty_bytes'])}    "
+            f"cached {size_text(n['big_cached_bytes'])}    samples {n['samples']:,}"
+            f" (lost {n['samples_lost']:,})",
+            f"allocated {_per_second(self.rate(lambda look: look.allocated), size_text)}    "
+            f"purged {_per_second(self._rate_of('purged_bytes'), size_text)}    "
+            f"refills {_per_second(self._rate_of('refill'))}    "
+            f"flushes {_per_second(self._rate_of('flush'))}",
+        )
+        return [
+            Text(title, "bold", no_wrap=True),
+            *(Text(fact, no_wrap=True, overflow="ellipsis") for fact in facts),
+            Text(f"live      {sparkline(self.live)}", no_wrap=True),
+            Text(f"RSS       {sparkline(self.resident)}", no_wrap=True),
+            Text(f"requested {sparkline(past)} since it began", no_wrap=True),
+        ]
+
+    def _rate_of(self, name: str) -> float | None:
+        return self.rate(lambda look: look.numbers[name])
+
+    def _threads(self, most: int) -> Table:
+        table = plain_table("thread", "live", "magazines", "refills/s", left=("name", "state"))
+        for t in nlargest(most, self.look.numbers.threads, key=lambda t: t.magazine_bytes):
+            table.add_row(
+                *(t.name or DASH, t.state, str(t.tid)),
+                *(size_text(t.live_bytes), size_text(t.magazine_bytes)),
+                _per_second(self.rate(_refills_of(t)), unit=""),
+            )
+        return table
+
+    def _sites(self, most: int) -> Table:
+        table = plain_table("live", "blocks", "in all")
+        table.add_column("where", no_wrap=True, ratio=1)
+        table.expand = True
+        sites = self.look.area.table("sites")
+        live = sites.column("live_bytes")
+        first = [i for i in nlargest(most, range(len(live)), key=live.__getitem__) if live[i]]
+        if not first:
+            return table
+        self.naming = self.naming or naming_of(self.look.area)
+        stacks = self.look.area.table("stacks")
+        for row in map(sites.row, first):
+            begin = number(row, "stack")
+            end = min(begin + number(row, "depth"), stacks.used)
+            stack = [number(stacks.row(at), "address") for at in range(begin, end)]
+            table.add_row(
+                size_text(number(row, "live_bytes")),
+                f"{number(row, 'live_objects') / OBJECT:,.0f}",
+                size_text(number(row, "total_bytes")),
+                self.naming(stack),
+            )
+        return table
+
+
+def _refills_of(thread: Thread) -> Callable[[Look], int]:
+    def refills(look: Look) -> int:
+        rows = look.numbers.threads
+        return rows[thread.heap].counters["refill"] if thread.heap < len(rows) else 0
+
+    return refills
+
+
+def _titled(title: str, table: Table) -> list[RenderableType]:
+    return ["", Text(title, "bold"), table]
+
+
+def _per_second(
+    rate: float | None, words: Callable[[float], str] = "{:,.0f}".format, unit: str = "/s"
+) -> str:
+    return DASH if rate is None else f"{words(rate)}{unit}"
+
+
+def sparkline(values: Iterable[int]) -> str:
+    """Bars from nothing up to the highest."""
+    drawn = list(values)
+    top = max(drawn, default=0) or 1
+    return "".join(BARS[min(max(v, 0) * len(BARS) // top, len(BARS) - 1)] for v in drawn)
+
+
+def naming_of(area: Area) -> Naming:
+    """By symbols where the package that reads them is to be had; it is not for every machine."""
+    try:
+        symbols_of = importlib.import_module("hakmem.insight.symbols").Symbols
+        modules_of = importlib.import_module("hakmem.insight.profile").modules_of
+        is_plumbing = importlib.import_module("hakmem.insight.views").is_plumbing
+    except ImportError:
+        return lambda stack: " < ".join(map(hex, stack[:SHOWN_FRAMES]))
+    symbols = symbols_of(modules_of(area.maps_text, area.build_ids))
+
+    def name(stack: Sequence[int]) -> str:
+        # What it has to say of files would tear the picture.
+        with redirect_stderr(io.StringIO()):
+            frames = [frame for address in stack for frame in symbols.frames(address)]
+        telling = [frame.function for frame in frames if not is_plumbing(frame)]
+        return " < ".join(telling[:SHOWN_FRAMES])
+
+    return name
+
+
+class Everyone:
+    """All processes of this user on hakmem, in a table."""
+
+    def __init__(self) -> None:
+        self.seen: dict[int, Numbers] = {}
+        self.again()
+
+    def again(self) -> None:
+        found, _ = Targets((), every=True).leniently()
+        self.seen = {n.pid: n for n in found}
+
+    def frame(self, height: int) -> RenderableType:
+        if not self.seen:
+            return Text("no process of yours runs on hakmem; start one: hakmem run -- COMMAND")
+        table = plain_table(
+            *("pid", "RSS", "live", "magazines", "in slabs", "dirty", "cached", "purged"),
+        )
+        table.add_column("command", no_wrap=True, ratio=1)
+        table.expand = True
+        ordered = sorted(self.seen.values(), key=lambda n: -(n.status.resident if n.status else 0))
+        for n in ordered[: height - 1]:
+            table.add_row(
+                str(n.pid),
+                size_text(n.status.resident) if n.status else DASH,
+                *(size_text(n[name]) for name in COLUMNS),
+                command_line(n.pid) or n.command,
+            )
+        return table

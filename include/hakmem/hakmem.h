@@ -77,7 +77,9 @@ size_t hak_stats_get(struct hak_stats *stats, size_t size);
  *   counter.NAME            uint64_t, read
  *   opt.NAME                size_t, read and write; NAME as in HAKMEM_CONF
  *   purge                   no value: as hak_purge
- * Returns 0, ENOENT (no such name), EINVAL (wrong length or value), EPERM (cannot be set). */
+ *   profile.write           const char *, write: the path of a file for the heap profile
+ * Returns 0, ENOENT (no such name), EINVAL (wrong length or value), EPERM (cannot be set), or why a file
+ * cannot be written. */
 int hak_ctl(const char *name, void *old, size_t *old_size, const void *new_value, size_t new_size);
 
 #ifdef __cplusplus

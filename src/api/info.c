@@ -1,12 +1,15 @@
 /* The functions that report: glibc's, and hak_stats_get, hak_ctl, hak_purge. */
+#include <errno.h>
 #include <malloc.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "api/api.h"
+#include "control/dump.h"
 #include "control/options.h"
 #include "control/stats.h"
+#include "live/live.h"
 #include "os/os.h"
 
 HAK_EXPORT size_t hak_purge(void)
@@ -94,7 +97,20 @@ static int ctl_option(const char *name, void *old, size_t *old_size, const void 
     char text[24];
     memcpy(&value, new_value, sizeof value);
     size_t length = os_format(text, sizeof text, "%u", value);
-    return option_set(name, strlen(name), text, length) == NULL ? 0 : EINVAL;
+    if (option_set(name, strlen(name), text, length) != NULL)
+        return EINVAL;
+    live_show_settings();
+    return 0;
+}
+
+/* The value is the path's address, as jemalloc's prof.dump has it. */
+static int ctl_write_profile(const void *new_value, size_t new_size)
+{
+    const char *path;
+    if (new_value == NULL || new_size != sizeof path)
+        return EINVAL;
+    memcpy(&path, new_value, sizeof path);
+    return dump_profile(path) ? 0 : errno;
 }
 
 static bool has_prefix(const char *name, const char *prefix)
@@ -107,6 +123,8 @@ HAK_EXPORT int hak_ctl(const char *name, void *old, size_t *old_size, const void
 {
     static const char *const version = HAK_STRINGIZE(HAK_VERSION_MAJOR) "." HAK_STRINGIZE(
         HAK_VERSION_MINOR) "." HAK_STRINGIZE(HAK_VERSION_PATCH);
+    if (strcmp(name, "profile.write") == 0)
+        return ctl_write_profile(new_value, new_size);
     if (has_prefix(name, "opt."))
         return ctl_option(name + strlen("opt."), old, old_size, new_value, new_size);
     if (new_value != NULL)

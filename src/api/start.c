@@ -1,4 +1,5 @@
 /* The library's constructor and what is printed at exit. */
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,31 +7,18 @@
 
 #include "api/api.h"
 #include "control/crash.h"
+#include "control/dump.h"
 #include "control/options.h"
 #include "control/stats.h"
 #include "live/live.h"
 #include "os/os.h"
-
-/* hak_options.output with %p replaced by the process id. */
-static void output_path(char *out, size_t room)
-{
-    const char *from = hak_options.output, *mark = strstr(from, "%p");
-    if (mark == NULL) {
-        os_format(out, room, "%s", from);
-        return;
-    }
-    char head[OPTION_TEXT_MAX];
-    os_format(head, sizeof head, "%s", from);
-    head[mark - from] = '\0';
-    os_format(out, room, "%s%u%s", head, (size_t)getpid(), mark + 2);
-}
 
 static int open_output(void)
 {
     if (hak_options.output[0] == '\0')
         return STDERR_FILENO;
     char path[2 * OPTION_TEXT_MAX];
-    output_path(path, sizeof path);
+    path_of_process(path, sizeof path, hak_options.output);
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
     if (fd < 0)
         os_warn("output: cannot write to '%s'; the counters are not printed", path);
@@ -49,10 +37,19 @@ static HAK_COLD void print_numbers(void)
         close(fd);
 }
 
+static HAK_COLD void write_profile(void)
+{
+    if (!dump_profile(hak_options.profile_output))
+        os_warn("profile_output: cannot write '%s' (error %u); there is no profile",
+                hak_options.profile_output, (size_t)errno);
+}
+
 __attribute__((destructor)) static void print_at_exit(void)
 {
     if (hak_options.stats)
         print_numbers();
+    if (hak_options.profile_output[0] != '\0')
+        write_profile();
 }
 
 /* Whether the program's malloc is this library's, as opposed to one that is used by its own names. */

@@ -1,0 +1,14 @@
+/* A profile in a file: a copy of the live area and what its addresses mean (live/format.h). */
+#ifndef HAK_DUMP_H
+#define HAK_DUMP_H
+
+#include "base/base.h"
+
+/* Writes it to `path`, in whose text %p becomes the process id. False, with errno: there is no such file to be
+ * had; ENODATA: there is no area. */
+bool dump_profile(const char *path);
+
+/* `path` with %p replaced by the process id. */
+void path_of_process(char *out, size_t room, const char *path);
+
+#endif

@@ -17,6 +17,7 @@ _Static_assert(FIRST_PAGED < UINT8_MAX, "a class fits");
 struct arena_unit {
     uint32_t unit;        /* index + 1; 0: none */
     uint32_t used;        /* pieces */
+    uint32_t tight;       /* no room for so many pieces was found since the last block was freed */
     uint32_t high;        /* pieces below it may have been written to */
     bool zeroed;          /* the others read as zeros */
     uint64_t bits[WORDS]; /* pieces in use */
@@ -97,9 +98,11 @@ static uint32_t pieces_of(uint32_t class)
 static void *take_from(struct arena_unit *u, uint32_t class, bool *zeroed)
 {
     uint32_t n = pieces_of(class), step = n & (0 - n);
-    int32_t first = PIECES - u->used >= n ? find_pieces(u, n, step) : -1;
-    if (first < 0)
+    int32_t first = n < u->tight ? find_pieces(u, n, step) : -1;
+    if (first < 0) {
+        u->tight = n < u->tight ? n : u->tight;
         return NULL;
+    }
     mark(u, (uint32_t)first, n, SET);
     store_relaxed(&starts[u - units].class_at[first], (uint8_t)(class + 1));
     *zeroed = u->zeroed && (uint32_t)first >= u->high;
@@ -122,6 +125,7 @@ static struct arena_unit *add_unit(void)
     units[i].unit = (uint32_t)unit + 1;
     units[i].zeroed = zeroed;
     units[i].high = 0;
+    units[i].tight = PIECES + 1;
     slab_at((size_t)unit)->next = i;
     unit_set_word((size_t)unit, WORD_SAMPLED);
     unit_show((size_t)unit);
@@ -177,6 +181,7 @@ void arena_give(void *p)
     uint32_t n = pieces_of(load_relaxed(start) - 1U);
     store_relaxed(start, (uint8_t)0);
     mark(u, piece_of(p), n, CLEAR);
+    u->tight = PIECES + 1;
     if (u->used == 0 && unit_count > 1) /* the last one stays: samples come and go */
         give_unit(u);
 }

@@ -77,7 +77,9 @@ static uintptr_t modulo(struct evaluation *e, uintptr_t a, uintptr_t b)
 
 static uintptr_t shift_right_signed(uintptr_t a, uintptr_t b)
 {
-    return (uintptr_t)((intptr_t)a >> (b < 64 ? b : 63));
+    if (b >= 63)
+        return (intptr_t)a < 0 ? UINTPTR_MAX : 0;
+    return (uintptr_t)((intptr_t)a >> b);
 }
 
 /* Two operands, `b` from the top. */
@@ -138,9 +140,12 @@ static void constant(struct evaluation *e, struct cursor *c, uint8_t code)
         push(e, (uintptr_t)cursor_signed(c, (size_t)1 << (code - 0x08) / 2));
 }
 
-static void jump(struct evaluation *e, struct cursor *c, size_t start)
+/* 0x2f: always; 0x28: unless the top is zero. */
+static void jump(struct evaluation *e, struct cursor *c, size_t start, bool always)
 {
-    int64_t to = (int64_t)c->at + cursor_signed(c, 2) + 2;
+    int64_t distance = cursor_signed(c, 2), to = (int64_t)c->at + distance;
+    if (!always && pop(e) == 0)
+        return;
     if (to < (int64_t)start || to > (int64_t)c->end)
         e->bad = true;
     else
@@ -228,14 +233,10 @@ static void next(struct evaluation *e, struct cursor *c, size_t start)
         constant(e, c, code);
     else if (code >= 0x12 && code <= 0x17)
         shuffle(e, c, code);
-    else if (code == 0x2f) /* skip */
-        jump(e, c, start);
-    else if (code != 0x28) /* bra */
-        operate(e, c, code);
-    else if (pop(e) != 0)
-        jump(e, c, start);
+    else if (code == 0x2f || code == 0x28)
+        jump(e, c, start, code == 0x2f);
     else
-        cursor_skip(c, 2);
+        operate(e, c, code);
     e->bad |= c->bad;
 }
 

@@ -8,8 +8,8 @@ enum { OWN_FRAMES = 32 };
 /* Where the calling function is. */
 HAK_INLINE void start_here(struct frame *f)
 {
-    uintptr_t *values = f->registers.values;
     *f = (struct frame){.interrupted = true};
+    uintptr_t *values = f->registers.values;
 #if defined(__x86_64__)
     __asm__ volatile("movq %%rbx, 3*8(%0)\n\t"
                      "movq %%rbp, 6*8(%0)\n\t"

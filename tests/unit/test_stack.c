@@ -214,6 +214,14 @@ static void garbage_in_the_frame_pointer(void **state)
     munmap(hole, 2 * page);
 }
 
+static size_t occurrences(const struct one_walk *w, uintptr_t address)
+{
+    size_t count = 0;
+    for (uint32_t i = 0; i < w->count; i++)
+        count += w->found[i] == address;
+    return count;
+}
+
 /* Frames that look right but lead nowhere: to themselves, back, or to what is no code. */
 static void false_frames_on_the_stack(void **state)
 {
@@ -223,18 +231,21 @@ static void false_frames_on_the_stack(void **state)
     fake[0] = at; /* to itself */
     fake[1] = code;
     check_with_pointer(at);
+    struct one_walk w = {.entry = entry_o2};
+    call_with_pointer(enter, &w, at);
+    assert_int_equal(occurrences(&w, code), 1);
     fake[2] = at; /* back */
     fake[3] = code;
     check_with_pointer(at + 16);
-    struct one_walk w = {.entry = entry_o2};
+    call_with_pointer(enter, &w, at + 16);
+    assert_int_equal(occurrences(&w, code), 1);
     fake[0] = at + 16;
     fake[1] = (uintptr_t)&plain; /* data, ... */
     fake[2] = 0;
     fake[3] = (uintptr_t)entries; /* ... and more of it */
     call_with_pointer(enter, &w, at);
-    for (uint32_t i = 0; i < w.count; i++)
-        assert_at(w.found[i] != fake[1] && w.found[i] != fake[3], i);
-    assert_true(w.count >= 1);
+    assert_true(w.count > 0);
+    assert_int_equal(occurrences(&w, fake[1]) + occurrences(&w, fake[3]), 0);
 }
 
 /* Code in no object, with frame pointers, between frames of objects: as if made at run time. */

@@ -164,6 +164,39 @@ static void every_byte_with_every_value(void **state)
     free(copy);
 }
 
+enum { PROGRAM = ENTRY + 17 }; /* where the function's instructions are */
+
+static bool has_rules_with(const uint8_t *program, size_t size)
+{
+    uint8_t *copy = copy_of(small, sizeof small);
+    memset(copy + PROGRAM, 0, sizeof small - PROGRAM);
+    memcpy(copy + PROGRAM, program, size);
+    struct tables t = tables_over(copy, sizeof small);
+    struct rules r;
+    bool found = tables_rules(&t, CODE + 30, &r);
+    free(copy);
+    return found;
+}
+
+#define HAS_RULES_WITH(...)                                                                        \
+    has_rules_with((const uint8_t[]){__VA_ARGS__}, sizeof((const uint8_t[]){__VA_ARGS__}))
+
+static void instructions_without_sense(void **state)
+{
+    (void)state;
+    assert_true(HAS_RULES_WITH(0));
+    assert_true(HAS_RULES_WITH(0x0a, 0x0a, 0x0b, 0x0b));
+    assert_false(HAS_RULES_WITH(0x0b)); /* nothing is remembered */
+    assert_false(HAS_RULES_WITH(0x0a, 0x0b, 0x0b));
+    assert_false(HAS_RULES_WITH(0x0a, 0x0a, 0x0a, 0x0a, 0x0a, 0x0a)); /* too much is */
+    assert_true(HAS_RULES_WITH(0x0f, 2, 0x77, 8));            /* an expression for the CFA */
+    assert_false(HAS_RULES_WITH(0x0f, 2, 0x77, 8, 0x0e, 16)); /* which has no offset */
+    assert_false(HAS_RULES_WITH(0x0f, 60, 0x77));             /* nor so many bytes */
+    assert_false(HAS_RULES_WITH(0x0c, 17, 8));                /* no such register */
+    assert_true(HAS_RULES_WITH(0x05, 33, 8));                 /* of floating point */
+    assert_false(HAS_RULES_WITH(0x3f));                       /* no instruction */
+}
+
 /* ---- expressions ---- */
 
 static uintptr_t stack_words[4] = {0x1111111122222222, 4711, 0, 3};
@@ -390,6 +423,7 @@ int main(void)
         cmocka_unit_test(not_in_any_function),
         cmocka_unit_test(cut_short_anywhere),
         cmocka_unit_test(every_byte_with_every_value),
+        cmocka_unit_test(instructions_without_sense),
         cmocka_unit_test(expressions_with_known_values),
         cmocka_unit_test(expressions_without_sense),
         cmocka_unit_test(both_ways_find_the_same),

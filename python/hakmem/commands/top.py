@@ -1,29 +1,23 @@
 """`hakmem top`: where the memory of a running process is, again and again."""
 
-import os
-import re
-import select
+import contextlib
+import curses
+import locale
 import sys
-import termios
 import time
-import tty
-from collections.abc import Iterator
-from contextlib import contextmanager
+from functools import partial
 
 import click
-from rich.console import Console
-from rich.live import Live
 
 from hakmem.cli import examples
+from hakmem.errors import HakmemError
 from hakmem.insight.area import GoneError
 from hakmem.insight.watch import Everyone, Watch
 from hakmem.terminal import say
 
-PLAIN_WIDTH = 120
 PLAIN_HEIGHT = 60
-# q, Escape, end of input.
-QUIT = re.compile(rb"[qQ\x04]|\x1b$|^$")
-KEYS_MAX = 64
+ESCAPE = 27
+QUIT = (ord("q"), ord("Q"), ESCAPE)
 
 
 @click.command(epilog=examples("top", "top 4711", "top 4711 --once"))
@@ -44,57 +38,58 @@ def top(once: bool, interval: float, pid: int | None) -> int:
     look; --once has none.
     """
     view = Everyone() if pid is None else Watch.begin(pid)
-    console = Console(highlight=False, markup=False)
-    if once or not console.is_terminal:
-        if not console.is_terminal:
-            console = Console(width=PLAIN_WIDTH, height=PLAIN_HEIGHT, highlight=False)
-        console.print(view.frame(console.height))
+    if once or not (sys.stdout.isatty() and sys.stdin.isatty()):
+        _print(view)
         return 0
-    return _watch(view, console, interval)
-
-
-def _watch(view: Everyone | Watch, console: Console, interval: float) -> int:
-    ended = False
-    with _keys() as keys, Live(console=console, screen=True, auto_refresh=False) as live:
-        while True:
-            live.update(view.frame(console.height), refresh=True)
-            if _quits(keys, interval):
-                break
-            try:
-                view.again()
-            except GoneError:
-                ended = True
-                break
-    if ended:
+    # Names in other scripts, and the bars.
+    locale.setlocale(locale.LC_CTYPE, "")
+    try:
+        curses.wrapper(_watch, view, interval)
+    except GoneError:
         # Its last picture stays to be read.
-        console.print(view.frame(console.height))
+        _print(view)
         say("the process has ended")
+    except curses.error as error:
+        raise HakmemError(f"this terminal cannot show it ({error}); use --once") from None
     return 0
 
 
-@contextmanager
-def _keys() -> Iterator[int | None]:
-    """The terminal's descriptor, giving keys as they are hit; None: nobody can hit any."""
-    if not sys.stdin.isatty():
-        yield None
-        return
-    descriptor = sys.stdin.fileno()
-    before = termios.tcgetattr(descriptor)
-    try:
-        tty.setcbreak(descriptor)
-        yield descriptor
-    finally:
-        termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
+def _print(view: Everyone | Watch) -> None:
+    for line in view.picture(PLAIN_HEIGHT):
+        click.secho(line.text, bold=line.is_title)
 
 
-def _quits(keys: int | None, seconds: float) -> bool:
-    if keys is None:
-        time.sleep(seconds)
-        return False
+def _watch(screen: curses.window, view: Everyone | Watch, interval: float) -> None:
+    if curses.tigetstr("cup") is None:
+        raise curses.error("it cannot place the cursor")
+    # Not every terminal can; it works without.
+    for wish in (curses.use_default_colors, partial(curses.curs_set, 0)):
+        with contextlib.suppress(curses.error):
+            wish()
+    while True:
+        _draw(screen, view)
+        if _leaves(screen, view, interval):
+            return
+        view.again()
+
+
+def _draw(screen: curses.window, view: Everyone | Watch) -> None:
+    height, width = screen.getmaxyx()
+    screen.erase()
+    for row, line in enumerate(view.picture(height)[:height]):
+        # The last cell of the screen cannot be written without an error.
+        screen.addnstr(row, 0, line.text, width - 1, curses.A_BOLD if line.is_title else 0)
+    screen.refresh()
+
+
+def _leaves(screen: curses.window, view: Everyone | Watch, seconds: float) -> bool:
+    """Waits that long; has a key been hit meanwhile that means it?"""
     end = time.monotonic() + seconds
     while (left := end - time.monotonic()) > 0:
-        ready, _, _ = select.select([keys], [], [], left)
-        # By the descriptor: what a buffer of ours holds, select does not see.
-        if ready and QUIT.search(os.read(keys, KEYS_MAX)):
+        screen.timeout(max(1, round(left * 1000)))
+        key = screen.getch()
+        if key in QUIT:
             return True
+        if key == curses.KEY_RESIZE:
+            _draw(screen, view)
     return False

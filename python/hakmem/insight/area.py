@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import Literal
 
 from hakmem.errors import HakmemError
 
@@ -24,7 +25,7 @@ LAYOUT = b"1\0"
 HEADER = struct.Struct("<8sIIII")
 DESCRIPTOR = struct.Struct("<16sIIIIII")
 TABLES_MAX = 16
-WORDS = {"u32": ("I", 4), "u64": ("Q", 8)}
+WORDS: dict[str, tuple[Literal["I", "Q"], int]] = {"u32": ("I", 4), "u64": ("Q", 8)}
 FIELD = re.compile(r"([a-z][a-z0-9_]*):(u32|u64)(?:\[(\d+)\])?")
 # What refers to rows is copied before what it refers to: the latter only grows.
 COPIED_FIRST = ("blocks", "sites")
@@ -100,8 +101,10 @@ class Table:
 
     def column(self, name: str) -> list[int]:
         """One word of every row, without taking the rows apart."""
-        at = sum(f.length or 1 for f in self.fields[: self.names.index(name)])
-        return [values[at] for values in self._struct.iter_unpack(self.data)]
+        index = self.names.index(name)
+        letter, width = WORDS[self.fields[index].kind]
+        at = struct.calcsize(_code(self.fields[: index + 1])) - width
+        return memoryview(self.data).cast(letter)[at // width :: self.stride // width].tolist()
 
     def _row(self, values: tuple[int, ...]) -> Row:
         row: Row = {}
@@ -444,7 +447,8 @@ def _copy(read: Read, texts: bytes, at: int, area_size: int, source: str) -> Tab
     title = _shown(name.partition(b"\0")[0])
     columns = _fields(_text(texts, fields, source), source)
     width = struct.calcsize(_code(columns))
-    if not 0 < width <= stride or offset + capacity * stride > area_size:
+    whole = all(stride % WORDS[f.kind][1] == 0 for f in columns)
+    if not 0 < width <= stride or not whole or offset + capacity * stride > area_size:
         raise NoAreaError(f"{source}: table '{title}' of its live area is damaged")
     # Threads that find a table full may have counted on.
     data = read(offset, min(used, capacity) * stride)

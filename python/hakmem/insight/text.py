@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hakmem.insight.look import Listed
-from hakmem.insight.numbers import CLASS_METRICS, THREAD_METRICS, Metric, Numbers
+from hakmem.insight.numbers import CLASS_METRICS, THREAD_METRICS, Metric, Numbers, SizeClass
 from hakmem.insight.words import count_text, size_text, time_text
 
 DASH = "-"
@@ -51,13 +51,13 @@ def report(n: Numbers) -> RenderableType:
     changed = {name: row for name, row in n.settings.items() if row[1] != "default"}
     if changed:
         parts += ["", Text("Settings that are not the default", "bold"), _settings(changed)]
-    parts += ["", Text("Size classes", "bold"), classes_table(n)]
+    parts += ["", Text("Size classes", "bold"), _classes_table(n)]
     parts += ["", Text("Threads", "bold"), _threads_table(n)]
     return Group(*parts)
 
 
 def _figures(rows: Iterable[tuple[Metric, int]], width: int) -> Table:
-    table = plain_table()
+    table = _table()
     table.add_column(no_wrap=True, min_width=width)
     table.add_column(justify="right", no_wrap=True, min_width=VALUE_WIDTH)
     table.add_column(style="dim")
@@ -72,26 +72,37 @@ def _amount(value: int, unit: str) -> str:
 
 
 def _settings(changed: dict[str, tuple[int, str]]) -> Table:
-    table = plain_table("value", "from", left=("setting",))
+    table = _table("value", "from", left=("setting",))
     for name, (value, origin) in changed.items():
         table.add_row(name, f"{value:,}", origin)
     return table
 
 
-def classes_table(n: Numbers, most: int | None = None) -> Table:
-    """Those with slabs; the first are those that hold the most that the program cannot use."""
-    table = plain_table("class", "blocks", "live", "magazines", "free in slabs", "slabs")
-    used = sorted((c for c in n.classes if c.slab_bytes), key=lambda c: -c.waste)
-    for c in used[:most]:
-        table.add_row(
-            *(f"{c.size:,}", f"{c.blocks:,}", size_text(c.blocks * c.size)),
-            *(size_text(c.magazine * c.size), size_text(c.free_bytes), size_text(c.slab_bytes)),
-        )
+def _classes_table(n: Numbers) -> Table:
+    table = _table(*CLASS_TITLES)
+    for c in by_waste(n):
+        table.add_row(*class_row(c))
     return table
 
 
+CLASS_TITLES = ("class", "blocks", "live", "magazines", "free in slabs", "slabs")
+
+
+def by_waste(n: Numbers) -> list[SizeClass]:
+    """Classes with slabs; the first are those that hold the most that the program cannot use."""
+    return sorted((c for c in n.classes if c.slab_bytes), key=lambda c: -c.waste)
+
+
+def class_row(c: SizeClass) -> tuple[str, ...]:
+    """What CLASS_TITLES names."""
+    return (
+        *(f"{c.size:,}", f"{c.blocks:,}", size_text(c.blocks * c.size)),
+        *(size_text(c.magazine * c.size), size_text(c.free_bytes), size_text(c.slab_bytes)),
+    )
+
+
 def _threads_table(n: Numbers) -> Table:
-    table = plain_table("thread", "live", "magazines", "refills", "flushes", left=("name", "state"))
+    table = _table("thread", "live", "magazines", "refills", "flushes", left=("name", "state"))
     ordered = sorted(n.threads, key=lambda t: -t.magazine_bytes)
     for t in ordered:
         table.add_row(
@@ -108,7 +119,7 @@ def _threads_table(n: Numbers) -> Table:
 
 
 def processes_table(rows: Iterable[Listed]) -> Table:
-    table = plain_table("pid", "live", "RSS")
+    table = _table("pid", "live", "RSS")
     table.expand = True
     table.add_column("command", no_wrap=True, ratio=1)
     for row in rows:
@@ -129,7 +140,7 @@ def _size_or_dash(value: int | None) -> str:
     return DASH if value is None else size_text(value)
 
 
-def plain_table(*right: str, left: tuple[str, ...] = ()) -> Table:
+def _table(*right: str, left: tuple[str, ...] = ()) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     for name in left:
         table.add_column(name, no_wrap=True)

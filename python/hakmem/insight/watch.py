@@ -1,26 +1,23 @@
 """What `top` shows: one process in detail, or all in a table, with rates from look to look.
 
-Drawing is to cost next to nothing, so a frame is built of plain text and few small tables.
+A picture is plain lines: laid out by rich, it took five times as long as reading the process.
 """
 
 import importlib
 import io
+import math
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import redirect_stderr
 from dataclasses import dataclass, field
 from heapq import nlargest
-
-from rich.console import Group, RenderableType
-from rich.table import Table
-from rich.text import Text
 
 from hakmem.insight.area import Area, attach, number
 from hakmem.insight.look import Targets
 from hakmem.insight.numbers import Numbers, Thread, numbers_of
 from hakmem.insight.processes import command_line
-from hakmem.insight.text import classes_table, plain_table
+from hakmem.insight.text import CLASS_TITLES, by_waste, class_row
 from hakmem.insight.words import size_text, time_text
 
 BARS = "▁▂▃▄▅▆▇█"
@@ -28,14 +25,30 @@ HISTORY = 60
 # Lines beside the three tables: header, titles, blank lines.
 FIXED_LINES = 17
 FEWEST_ROWS = 3
+LISTED_EVERY_S = 10.0
 DASH = "-"
 # Numbers of objects are in this many parts.
 OBJECT = 1024
 SHOWN_FRAMES = 3
-COLUMNS = (
+THREAD_TITLES = ("name", "state", "thread", "live", "magazines", "refills/s")
+SITE_TITLES = ("live", "blocks", "in all", "where")
+PROCESS_TITLES = (
+    *("pid", "RSS", "live", "magazines", "in slabs", "dirty", "cached", "purged"),
+    "command",
+)
+PROCESS_COLUMNS = (
     *("live_bytes", "magazine_bytes", "slab_free_bytes", "dirty_bytes", "big_cached_bytes"),
     "purged_bytes",
 )
+LEFT = ("name", "state", "where", "command")
+Cells = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Line:
+    text: str
+    is_title: bool = False
+
 
 # Names a call stack (return addresses, innermost first).
 Naming = Callable[[Sequence[int]], str]
@@ -93,23 +106,29 @@ class Watch:
             return None
         return (value(self.look) - value(self.before)) / (self.look.at - self.before.at)
 
-    def frame(self, height: int) -> RenderableType:
-        rows = max(FEWEST_ROWS, (height - FIXED_LINES) // 3)
-        numbers = self.look.numbers
-        return Group(
+    def picture(self, height: int) -> list[Line]:
+        most = max(FEWEST_ROWS, (height - FIXED_LINES) // 3)
+        classes = map(class_row, by_waste(self.look.numbers)[:most])
+        return [
             *self._header(),
-            *_titled(
-                "Size classes, those first that keep most unused", classes_table(numbers, rows)
-            ),
-            *_titled("Threads, those first that keep most", self._threads(rows)),
-            *_titled("Call sites by live bytes (sampled)", self._sites(rows)),
-        )
+            Line(""),
+            Line("Size classes, those first that keep most unused", is_title=True),
+            *table(CLASS_TITLES, classes),
+            Line(""),
+            Line("Threads, those first that keep most", is_title=True),
+            *table(THREAD_TITLES, self._threads(most)),
+            Line(""),
+            Line("Call sites by live bytes (sampled)", is_title=True),
+            *table(SITE_TITLES, self._sites(most)),
+        ]
 
-    def _header(self) -> list[RenderableType]:
+    def _header(self) -> list[Line]:
         n = self.look.numbers
-        resident = size_text(n.status.resident) if n.status else DASH
-        peak = size_text(n.status.resident_peak) if n.status else DASH
         past = self.look.area.table("timeline").column("live_bytes")[-HISTORY:]
+        resident, peak = (
+            size_text(value) if value else DASH
+            for value in (n.status and n.status.resident, n.status and n.status.resident_peak)
+        )
         title = f"{n.command} ({n.pid}) on hakmem {n.version}, {time_text(n.uptime_ms)}"
         facts = (
             f"RSS {resident}, peak {peak}    live {size_text(n['live_bytes'])} in "
@@ -123,50 +142,42 @@ class Watch:
             f"purged {_per_second(self._rate_of('purged_bytes'), size_text)}    "
             f"refills {_per_second(self._rate_of('refill'))}    "
             f"flushes {_per_second(self._rate_of('flush'))}",
+            f"live      {sparkline(self.live)}",
+            f"RSS       {sparkline(self.resident)}",
+            f"requested {sparkline(past)} since it began",
         )
-        return [
-            Text(title, "bold", no_wrap=True),
-            *(Text(fact, no_wrap=True, overflow="ellipsis") for fact in facts),
-            Text(f"live      {sparkline(self.live)}", no_wrap=True),
-            Text(f"RSS       {sparkline(self.resident)}", no_wrap=True),
-            Text(f"requested {sparkline(past)} since it began", no_wrap=True),
-        ]
+        return [Line(title, is_title=True), *map(Line, facts)]
 
     def _rate_of(self, name: str) -> float | None:
         return self.rate(lambda look: look.numbers[name])
 
-    def _threads(self, most: int) -> Table:
-        table = plain_table("thread", "live", "magazines", "refills/s", left=("name", "state"))
+    def _threads(self, most: int) -> Iterator[Cells]:
         for t in nlargest(most, self.look.numbers.threads, key=lambda t: t.magazine_bytes):
-            table.add_row(
+            yield (
                 *(t.name or DASH, t.state, str(t.tid)),
                 *(size_text(t.live_bytes), size_text(t.magazine_bytes)),
                 _per_second(self.rate(_refills_of(t)), unit=""),
             )
-        return table
 
-    def _sites(self, most: int) -> Table:
-        table = plain_table("live", "blocks", "in all")
-        table.add_column("where", no_wrap=True, ratio=1)
-        table.expand = True
+    def _sites(self, most: int) -> Iterator[Cells]:
         sites = self.look.area.table("sites")
         live = sites.column("live_bytes")
         first = [i for i in nlargest(most, range(len(live)), key=live.__getitem__) if live[i]]
-        if not first:
-            return table
-        self.naming = self.naming or naming_of(self.look.area)
-        stacks = self.look.area.table("stacks")
+        if first:
+            self.naming = self.naming or naming_of(self.look.area)
         for row in map(sites.row, first):
-            begin = number(row, "stack")
-            end = min(begin + number(row, "depth"), stacks.used)
-            stack = [number(stacks.row(at), "address") for at in range(begin, end)]
-            table.add_row(
+            yield (
                 size_text(number(row, "live_bytes")),
                 f"{number(row, 'live_objects') / OBJECT:,.0f}",
                 size_text(number(row, "total_bytes")),
-                self.naming(stack),
+                self._where(number(row, "stack"), number(row, "depth")),
             )
-        return table
+
+    def _where(self, begin: int, depth: int) -> str:
+        stacks = self.look.area.table("stacks")
+        rows = map(stacks.row, range(begin, min(begin + depth, stacks.used)))
+        assert self.naming is not None
+        return self.naming([number(row, "address") for row in rows])
 
 
 def _refills_of(thread: Thread) -> Callable[[Look], int]:
@@ -177,8 +188,15 @@ def _refills_of(thread: Thread) -> Callable[[Look], int]:
     return refills
 
 
-def _titled(title: str, table: Table) -> list[RenderableType]:
-    return ["", Text(title, "bold"), table]
+def table(titles: Sequence[str], rows: Iterable[Cells]) -> list[Line]:
+    """Columns to the right, but those of LEFT."""
+    cells = [tuple(titles), *rows]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    sides = ["<" if title in LEFT else ">" for title in titles]
+    return [
+        Line("  ".join(f"{c:{s}{w}}" for c, s, w in zip(row, sides, widths, strict=True)).rstrip())
+        for row in cells
+    ]
 
 
 def _per_second(
@@ -218,27 +236,28 @@ class Everyone:
     """All processes of this user on hakmem, in a table."""
 
     def __init__(self) -> None:
-        self.seen: dict[int, Numbers] = {}
+        self.listed_at = -math.inf
+        self.pids: tuple[str, ...] = ()
         self.again()
 
     def again(self) -> None:
-        found, _ = Targets((), every=True).leniently()
-        self.seen = {n.pid: n for n in found}
+        # To find new ones, the mappings of every process are read: too much for every look.
+        if time.monotonic() - self.listed_at >= LISTED_EVERY_S:
+            self.pids = Targets((), every=True).current()
+            self.listed_at = time.monotonic()
+        self.seen, _ = Targets(self.pids).leniently()
 
-    def frame(self, height: int) -> RenderableType:
+    def picture(self, height: int) -> list[Line]:
         if not self.seen:
-            return Text("no process of yours runs on hakmem; start one: hakmem run -- COMMAND")
-        table = plain_table(
-            *("pid", "RSS", "live", "magazines", "in slabs", "dirty", "cached", "purged"),
-        )
-        table.add_column("command", no_wrap=True, ratio=1)
-        table.expand = True
-        ordered = sorted(self.seen.values(), key=lambda n: -(n.status.resident if n.status else 0))
-        for n in ordered[: height - 1]:
-            table.add_row(
-                str(n.pid),
-                size_text(n.status.resident) if n.status else DASH,
-                *(size_text(n[name]) for name in COLUMNS),
-                command_line(n.pid) or n.command,
-            )
-        return table
+            return [Line("no process of yours runs on hakmem; start one: hakmem run -- COMMAND")]
+        ordered = sorted(self.seen, key=lambda n: -(n.status.resident if n.status else 0))
+        return table(PROCESS_TITLES, map(_process, ordered[: height - 1]))
+
+
+def _process(n: Numbers) -> Cells:
+    return (
+        str(n.pid),
+        size_text(n.status.resident) if n.status else DASH,
+        *(size_text(n[name]) for name in PROCESS_COLUMNS),
+        command_line(n.pid) or n.command,
+    )

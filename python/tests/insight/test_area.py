@@ -64,7 +64,7 @@ def test_a_file_is_read_back(built: Built, tmp_path: Path) -> None:
     assert site["hash"] == 1 << 63
     assert [row["address"] for row in area.table("stacks").rows()] == [0xAAAA, 0xBBBB]
     assert area.table("blocks").used == 0
-    for name in ("tid", "refill", "state"):
+    for name in ("address", "tid", "refill", "state"):
         assert area.table("heaps").column(name) == [row[name] for row in area.table("heaps").rows()]
     assert set(COUNTERS) < set(area.table("heaps").names)
     assert area.table("heaps").capacity == shapes()["heaps"].rows

@@ -14,22 +14,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console, RenderableType
 from sample import MIB, sample
 from synthetic_area import shown
 
 from hakmem.cli import main
 from hakmem.insight import watch as module
-from hakmem.insight.watch import Look, Watch, naming_of, sparkline
+from hakmem.insight.watch import Everyone, Look, Watch, naming_of, sparkline
 
 DEADLINE_S = 60.0
 
 
-def drawn(picture: RenderableType) -> str:
-    console = Console(width=120, highlight=False, markup=False, no_color=True)
-    with console.capture() as capture:
-        console.print(picture)
-    return capture.get()
+def drawn(watch: Watch, height: int) -> str:
+    return "".join(f"{line.text}\n" for line in watch.picture(height))
 
 
 def test_one_picture_of_a_process(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -82,7 +78,7 @@ def test_rates_are_by_the_time_between_looks(
     )
     monkeypatch.setattr(module, "look_at", lambda pid: Look(first.at + 10, first.area, numbers))
     watch.again()
-    text = drawn(watch.frame(40))
+    text = drawn(watch, 40)
     assert "allocated 0 B/s    purged 2.00 MiB/s    refills 9/s    flushes 0/s" in text
     assert re.search(r"running +11 +1\.17 MiB +6\.25 KiB +3$", text, re.MULTILINE)
     assert "live      ██" in text
@@ -92,7 +88,7 @@ def test_a_low_terminal_gets_fewer_rows(tmp_path: Path) -> None:
     with shown(sample(), tmp_path) as pid:
         watch = Watch.begin(pid)
     for height in (26, 40, 80):
-        assert drawn(watch.frame(height)).count("\n") <= height
+        assert drawn(watch, height).count("\n") <= height
 
 
 @pytest.mark.parametrize(
@@ -112,12 +108,31 @@ def test_call_sites_without_the_package_that_names_them(
     assert name([0x10, 0x20, 0x30, 0x40]) == "0x10 < 0x20 < 0x30"
 
 
+def test_new_processes_are_looked_for_now_and_then(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def pids() -> set[int]:
+        return {n.pid for n in everyone.seen}
+
+    now = 1000.0
+    monkeypatch.setattr("hakmem.insight.watch.time.monotonic", lambda: now)
+    everyone = Everyone()
+    with shown(sample(), tmp_path) as pid:
+        everyone.again()
+        assert pid not in pids()
+        now += module.LISTED_EVERY_S
+        everyone.again()
+        assert pid in pids()
+    everyone.again()
+    assert pid not in pids()
+
+
 class Terminal:
     """The command line in a terminal of its own."""
 
-    def __init__(self, *arguments: str) -> None:
+    def __init__(self, *arguments: str, kind: str = "xterm") -> None:
         self.primary, secondary = pty.openpty()
-        environment = {**os.environ, "TERM": "xterm", "COLUMNS": "120", "LINES": "40"}
+        environment = {**os.environ, "TERM": kind, "COLUMNS": "120", "LINES": "40"}
         self.process = subprocess.Popen(
             [sys.executable, "-I", "-m", "hakmem", "top", *arguments],
             stdin=secondary,
@@ -148,7 +163,7 @@ class Terminal:
 def test_q_leaves(tmp_path: Path) -> None:
     with shown(sample(), tmp_path) as pid:
         terminal = Terminal(str(pid), "--interval", "0.1")
-        terminal.read_until(lambda text: text.count("on hakmem 9.9.9") >= 3)
+        terminal.read_until(lambda text: "refills 0/s" in text)
         os.write(terminal.primary, b"xq")
         # Back on the screen as it was before.
         terminal.read_until(lambda text: "\x1b[?1049l" in text)
@@ -166,3 +181,10 @@ def test_it_ends_with_the_process(tmp_path: Path) -> None:
         assert terminal.ended() == 0
     _, _, after = terminal.text.partition("\x1b[?1049l")
     assert "Size classes" in after
+
+
+def test_a_terminal_that_cannot_show_it(tmp_path: Path) -> None:
+    with shown(sample(), tmp_path) as pid:
+        terminal = Terminal(str(pid), kind="dumb")
+        terminal.read_until(lambda text: "use --once" in text)
+        assert terminal.ended() == 1

@@ -1,0 +1,288 @@
+"""The heap profile of a process: where its live memory was allocated, as far as sampling tells."""
+
+import re
+import shlex
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+
+from hakmem.insight.area import Area, Row, area_of, number, numbers, pid_of
+from hakmem.insight.confidence import Interval, Sampled, of_samples, of_total
+
+# Parts of an object are counted in these.
+OBJECT = 1024
+# Freed samples by age: the upper ends of all bins but the last.
+LIFETIME_MS = (1, 10, 100, 1_000, 10_000, 100_000, 1_000_000)
+LIFETIME_NAMES = ("< 1 ms", "< 10 ms", "< 100 ms", "< 1 s", "< 10 s", "< 100 s", "< 1000 s", "more")
+MAPS_LINE = re.compile(
+    r"([0-9a-f]+)-([0-9a-f]+) ([-rwxsp]{4}) ([0-9a-f]+) [0-9a-f]+:[0-9a-f]+ \d+\s*(.*)"
+)
+
+
+@dataclass(frozen=True)
+class Site:
+    """A call stack that allocated sampled blocks, innermost return address first."""
+
+    index: int
+    stack: tuple[int, ...]
+    live_bytes: int
+    live_objects: float
+    live_rounding: int
+    total_bytes: int
+    total_objects: float
+    peak_bytes: int
+    peak_objects: float
+    first_ms: int
+    last_ms: int
+    samples: int
+    live_samples: int
+    lifetimes: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Block:
+    address: int
+    size: int
+    usable: int
+    weight_bytes: int
+    weight_objects: float
+    born_ms: int
+    site: int
+    tid: int
+
+    @property
+    def sampled(self) -> Sampled:
+        return Sampled(self.size, self.weight_bytes)
+
+
+@dataclass(frozen=True)
+class TimePoint:
+    ms: int
+    live_bytes: int
+    dirty_bytes: int
+    held_bytes: int
+
+
+@dataclass(frozen=True)
+class Module:
+    """An executable mapping: `offset` is where in the file it begins."""
+
+    start: int
+    end: int
+    offset: int
+    path: str
+    build_id: str = ""
+
+    @property
+    def name(self) -> str:
+        return Path(self.path).name or "[anonymous]"
+
+    @property
+    def is_file(self) -> bool:
+        return self.path.startswith("/")
+
+
+@dataclass(frozen=True)
+class Profile:
+    pid: int
+    command: str
+    version: str
+    interval: int
+    shown_ms: int
+    now_ms: int
+    settings: Mapping[str, int]
+    sites: tuple[Site, ...]
+    blocks: tuple[Block, ...]
+    timeline: tuple[TimePoint, ...]
+    modules: tuple[Module, ...]
+    page: Mapping[str, int]
+    taken_at: float = 0.0
+    source: str = ""
+    rss: tuple[tuple[int, int], ...] = field(default=())
+
+    @cached_property
+    def blocks_of(self) -> Mapping[int, Sequence[Block]]:
+        found: dict[int, list[Block]] = defaultdict(list)
+        for block in self.blocks:
+            found[block.site].append(block)
+        return found
+
+    @property
+    def age_ms(self) -> int:
+        return max(0, self.now_ms - self.shown_ms)
+
+    def live_of(self, sites: Iterable[Site]) -> Interval:
+        """What those sites hold, with its interval."""
+        return of_samples(b.sampled for site in sites for b in self.blocks_of.get(site.index, ()))
+
+    @property
+    def live(self) -> Interval:
+        return of_samples(block.sampled for block in self.blocks)
+
+    @property
+    def total(self) -> Interval:
+        return _sum([total_of(site) for site in self.sites])
+
+    @property
+    def peak(self) -> Interval:
+        return _sum([peak_of(site) for site in self.sites])
+
+
+def total_of(site: Site) -> Interval:
+    mean = site.total_bytes / site.total_objects if site.total_objects else 0.0
+    return of_total(site.total_bytes, site.samples, mean)
+
+
+def peak_of(site: Site) -> Interval:
+    """How many samples it was then is known only from what one of the site's stands for."""
+    mean = site.peak_bytes / site.peak_objects if site.peak_objects else 0.0
+    one = site.total_bytes / site.samples if site.samples else 0.0
+    return of_total(site.peak_bytes, round(site.peak_bytes / one) if one else 0, mean)
+
+
+def _sum(parts: Sequence[Interval]) -> Interval:
+    """Of independent estimates: their distances to the ends add up as squares."""
+    value = sum(part.value for part in parts)
+    low = sum((part.value - part.low) ** 2 for part in parts) ** 0.5
+    high = sum((part.high - part.value) ** 2 for part in parts) ** 0.5
+    samples = sum(part.samples for part in parts)
+    return Interval(value, max(0.0, value - low), value + high, samples)
+
+
+def merged(sites: Sequence[Site]) -> Site:
+    """Several call stacks as one; index and stack are the first's."""
+    if len(sites) == 1:
+        return sites[0]
+    return replace(
+        sites[0],
+        live_bytes=sum(site.live_bytes for site in sites),
+        live_objects=sum(site.live_objects for site in sites),
+        live_rounding=sum(site.live_rounding for site in sites),
+        total_bytes=sum(site.total_bytes for site in sites),
+        total_objects=sum(site.total_objects for site in sites),
+        peak_bytes=sum(site.peak_bytes for site in sites),
+        peak_objects=sum(site.peak_objects for site in sites),
+        first_ms=min(site.first_ms for site in sites),
+        last_ms=max(site.last_ms for site in sites),
+        samples=sum(site.samples for site in sites),
+        live_samples=sum(site.live_samples for site in sites),
+        lifetimes=tuple(map(sum, zip(*(site.lifetimes for site in sites), strict=True))),
+    )
+
+
+def modules_of(maps_text: str, build_ids: Mapping[int, str]) -> tuple[Module, ...]:
+    """The executable mappings; a build id belongs to the file mapped at its address."""
+    found = []
+    file_ids: dict[str, str] = {}
+    for line in maps_text.splitlines():
+        match = MAPS_LINE.fullmatch(line.rstrip())
+        if match is None:
+            continue
+        start, end, offset = (int(match[i], 16) for i in (1, 2, 4))
+        path = match[5]
+        for address, build_id in build_ids.items():
+            if path and start <= address < end:
+                file_ids[path] = build_id
+        if "x" in match[3]:
+            found.append(Module(start, end, offset, path))
+    return tuple(replace(module, build_id=file_ids.get(module.path, "")) for module in found)
+
+
+def profile_of(target: str) -> Profile:
+    """Of a process id or a profile's file."""
+    pid = pid_of(target)
+    area = area_of(target)
+    if pid is None:
+        return from_area(area, taken_at=Path(target).stat().st_mtime)
+    return from_area(area, command=command_of(pid), now_ms=time.monotonic_ns() // 1_000_000)
+
+
+def command_of(pid: int) -> str:
+    """What a running process was started as."""
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return ""
+    return shlex.join(word.decode(errors="replace") for word in words if word)
+
+
+def from_area(
+    area: Area, command: str = "", taken_at: float | None = None, now_ms: int = 0
+) -> Profile:
+    """The profile in an area; without `now_ms` its moment is that of the last change in it."""
+    row = area.row("process")
+    page = {name: number(row, name) for name in row}
+    settings = area.row("settings")
+    words = [number(word, "address") for word in area.table("stacks").rows()]
+    sites = [_site(index, site, words) for index, site in enumerate(area.table("sites").rows())]
+    points = [_point(point) for point in area.table("timeline").rows()]
+    return Profile(
+        pid=page["pid"],
+        command=command or _program(area.maps_text),
+        version=area.version,
+        interval=page["interval"],
+        shown_ms=page["shown_ms"],
+        now_ms=now_ms or max([page["changed_ms"], *(site.last_ms for site in sites)]),
+        settings={name: number(settings, name) for name in settings},
+        sites=tuple(site for site in sites if site.samples),
+        blocks=tuple(_block(row) for row in area.table("blocks").rows() if row["address"]),
+        timeline=tuple(point for point in points if point.ms),
+        modules=modules_of(area.maps_text, area.build_ids),
+        page=page,
+        taken_at=time.time() if taken_at is None else taken_at,
+        source=area.source,
+    )
+
+
+def _site(index: int, row: Row, words: Sequence[int]) -> Site:
+    first = number(row, "stack")
+    return Site(
+        index=index,
+        stack=tuple(words[first : first + number(row, "depth")]),
+        live_bytes=number(row, "live_bytes"),
+        live_objects=number(row, "live_objects") / OBJECT,
+        live_rounding=number(row, "live_rounding"),
+        total_bytes=number(row, "total_bytes"),
+        total_objects=number(row, "total_objects") / OBJECT,
+        peak_bytes=number(row, "peak_bytes"),
+        peak_objects=number(row, "peak_objects") / OBJECT,
+        first_ms=number(row, "first_ms"),
+        last_ms=number(row, "last_ms"),
+        samples=number(row, "samples"),
+        live_samples=number(row, "live_samples"),
+        lifetimes=numbers(row, "lifetimes"),
+    )
+
+
+def _block(row: Row) -> Block:
+    return Block(
+        address=number(row, "address"),
+        size=number(row, "size"),
+        usable=number(row, "usable"),
+        weight_bytes=number(row, "weight_bytes"),
+        weight_objects=number(row, "weight_objects") / OBJECT,
+        born_ms=number(row, "born_ms"),
+        site=number(row, "site"),
+        tid=number(row, "tid"),
+    )
+
+
+def _point(row: Row) -> TimePoint:
+    return TimePoint(
+        ms=number(row, "ms"),
+        live_bytes=number(row, "live_bytes"),
+        dirty_bytes=number(row, "dirty_bytes"),
+        held_bytes=number(row, "held_bytes"),
+    )
+
+
+def _program(maps_text: str) -> str:
+    """The file mapped first: of an ordinary program that is its own."""
+    for line in maps_text.splitlines():
+        match = MAPS_LINE.fullmatch(line.rstrip())
+        if match and match[5].startswith("/"):
+            return match[5]
+    return "?"

@@ -1,0 +1,133 @@
+"""The profile by named call stacks, and which of its figures are shown."""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from hakmem.errors import HakmemError
+from hakmem.insight.confidence import Interval
+from hakmem.insight.profile import Profile, Site, merged, peak_of, total_of
+from hakmem.insight.symbols import Frame, Symbols
+
+OWN_LIBRARY = "libhakmem"
+# What stands between a program's own code and malloc, and is not where anybody would look.
+PLUMBING = re.compile(
+    r"(operator new|std::|__gnu_cxx::|void\* std::|<?(alloc|core|std|hashbrown)::|_*rust_|__rg_|"
+    r"g_(malloc|realloc|strdup|slice|new)|x?(m|c|re)alloc$|_*str(n)?dup$|_?PyMem_|_?PyObject_"
+    r"(Malloc|Calloc|Realloc)|_?PyObject_GC_)"
+)
+PLUMBING_MODULES = re.compile(r"(libstdc\+\+|libc\+\+|libc|ld-linux\S*)\.so")
+
+
+@dataclass(frozen=True)
+class View:
+    """Which of a site's figures count: `noun` is what they are of."""
+
+    name: str
+    noun: str
+
+
+LIVE = View("live", "live now")
+TOTAL = View("total", "allocated since the start")
+PEAK = View("peak", "live at the peak")
+VIEWS = {view.name: view for view in (LIVE, TOTAL, PEAK)}
+
+
+@dataclass(frozen=True)
+class Stack:
+    """All sites with the same frames by name. Innermost first; one raw address per site."""
+
+    frames: tuple[Frame, ...]
+    sites: tuple[Site, ...]
+    site: Site = field(repr=False)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """From the program's entry inwards."""
+        return tuple(frame.function for frame in reversed(self.frames))
+
+    @property
+    def culprit(self) -> Frame:
+        """The innermost frame that is not a library's way to malloc."""
+        return next((frame for frame in self.frames if not is_plumbing(frame)), self.frames[0])
+
+    def bytes(self, view: View) -> int:
+        site = self.site
+        return {"live": site.live_bytes, "total": site.total_bytes, "peak": site.peak_bytes}[
+            view.name
+        ]
+
+    def objects(self, view: View) -> float:
+        site = self.site
+        return {
+            "live": site.live_objects,
+            "total": site.total_objects,
+            "peak": site.peak_objects,
+        }[view.name]
+
+    def interval(self, profile: Profile, view: View) -> Interval:
+        if view is LIVE:
+            return profile.live_of(self.sites)
+        return total_of(self.site) if view is TOTAL else peak_of(self.site)
+
+
+def is_plumbing(frame: Frame) -> bool:
+    return bool(PLUMBING.match(frame.function) or PLUMBING_MODULES.match(frame.module))
+
+
+def view_of(name: str) -> View:
+    if name not in VIEWS:
+        raise HakmemError(f"no view '{name}'; there are: {', '.join(VIEWS)}")
+    return VIEWS[name]
+
+
+def frames_of(site: Site, symbols: Symbols) -> tuple[Frame, ...]:
+    """Innermost first, without hakmem's own functions."""
+    frames = [frame for address in site.stack for frame in symbols.frames(address)]
+    while len(frames) > 1 and frames[0].module.startswith(OWN_LIBRARY):
+        del frames[0]
+    return tuple(frames) or (Frame("[no stack]", "", named=False),)
+
+
+def stacks_of(profile: Profile, symbols: Symbols) -> list[Stack]:
+    """Sites with the same names are one: lines and addresses of a function are put together."""
+    symbols.prepare(address for site in profile.sites for address in site.stack)
+    groups: dict[tuple[tuple[str, str], ...], tuple[tuple[Frame, ...], list[Site]]] = {}
+    for site in profile.sites:
+        frames = frames_of(site, symbols)
+        key = tuple((frame.function, frame.module) for frame in frames)
+        groups.setdefault(key, (frames, []))[1].append(site)
+    return [Stack(frames, tuple(sites), merged(sites)) for frames, sites in groups.values()]
+
+
+def ranked(stacks: Iterable[Stack], view: View) -> list[Stack]:
+    return sorted(
+        (stack for stack in stacks if stack.bytes(view) > 0),
+        key=lambda stack: -stack.bytes(view),
+    )
+
+
+@dataclass
+class Function:
+    """What a function allocated itself, and with all that it called."""
+
+    frame: Frame
+    self_bytes: int = 0
+    cumulative_bytes: int = 0
+    sites: list[Site] = field(default_factory=list)
+
+
+def functions_of(stacks: Sequence[Stack], view: View) -> list[Function]:
+    """By bytes of their own; recursion is counted once. Libraries' ways to malloc own nothing."""
+    found: dict[tuple[str, str], Function] = {}
+    for stack in stacks:
+        count = stack.bytes(view)
+        if not count:
+            continue
+        for key, frame in {(f.function, f.module): f for f in stack.frames}.items():
+            found.setdefault(key, Function(frame)).cumulative_bytes += count
+        own = stack.culprit
+        function = found[own.function, own.module]
+        function.self_bytes += count
+        function.sites.extend(stack.sites)
+    return sorted(found.values(), key=lambda one: (-one.self_bytes, -one.cumulative_bytes))

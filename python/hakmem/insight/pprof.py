@@ -16,7 +16,7 @@ from google.protobuf import (  # type: ignore[import-untyped]
 )
 
 from hakmem import __version__
-from hakmem.insight.profile import Module, Profile, Site
+from hakmem.insight.profile import Module, Profile, Site, chosen_settings
 from hakmem.insight.symbols import Frame, Symbols
 from hakmem.insight.views import LIVE, OWN_LIBRARY, PEAK, TOTAL, View
 
@@ -98,7 +98,7 @@ def provenance(profile: Profile) -> list[str]:
         f"one sample per {profile.interval} bytes on average",
         f"samples: {profile.page.get('samples', 0)}, lost: {profile.page.get('samples_lost', 0)}",
         f"page size: {profile.page.get('page_size', 0)}",
-        "settings: " + ",".join(f"{name}:{value}" for name, value in profile.settings.items()),
+        "settings: " + (chosen_settings(profile) or "as they come"),
     ]
 
 

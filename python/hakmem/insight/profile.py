@@ -286,3 +286,9 @@ def _program(maps_text: str) -> str:
         if match and match[5].startswith("/"):
             return match[5]
     return "?"
+
+
+def chosen_settings(profile: Profile) -> str:
+    """Those that somebody set, as in HAKMEM_CONF."""
+    chosen = [name for name in profile.settings if profile.settings.get(f"{name}_from")]
+    return ",".join(f"{name}:{profile.settings[name]}" for name in chosen)

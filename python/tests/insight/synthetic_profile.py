@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from hakmem.insight.profile import LIFETIME_MS, Block, Module, Profile, Site, TimePoint
 from hakmem.insight.symbols import Frame, Symbols
@@ -11,6 +11,7 @@ from hakmem.insight.symbols import Frame, Symbols
 INTERVAL = 512 << 10
 SHOWN_MS = 5_000_000
 CODE = 0x400000
+MODULES = (Module(CODE, CODE + 0x100000, 0, "/opt/app/bin/app", "ab" * 20),)
 FOREVER = np.inf
 
 
@@ -55,23 +56,29 @@ class Simulation:
         self._drawn.append([])
         return len(self._stacks) - 1
 
-    def allocate(self, site: int, size: int, born: ArrayLike, life: ArrayLike = FOREVER) -> None:
-        """Blocks of one size at `born` seconds after the start, each for `life` seconds."""
-        times = np.atleast_1d(np.asarray(born, dtype=float))
-        lives = np.broadcast_to(np.asarray(life, dtype=float), times.shape)
+    def allocate(
+        self,
+        site: int,
+        size: int,
+        count: int,
+        span: tuple[float, float] | None = None,
+        life: float = FOREVER,
+        mean_life: float | None = None,
+        until: float | None = None,
+    ) -> None:
+        """So many blocks, at random moments of `span`; only those that get sampled are drawn.
+
+        They live for `life`, or for random times, or until a moment.
+        """
         chance = -np.expm1(-size / self.interval)
-        taken = self._random.random(times.shape) < chance
-        self._drawn[site].append(_Drawn(times[taken], lives[taken], size, size / chance))
-
-    def times(
-        self, count: int, begin: float = 0.0, end: float | None = None
-    ) -> NDArray[np.float64]:
-        """So many moments at random."""
-        last = self.seconds if end is None else end
-        return np.sort(self._random.uniform(begin, last, count))
-
-    def lives(self, count: int, mean: float) -> NDArray[np.float64]:
-        return self._random.exponential(mean, count)
+        taken = int(self._random.binomial(count, chance))
+        born = self._random.uniform(*(span or (0.0, self.seconds)), taken)
+        lives = np.full(taken, life)
+        if mean_life is not None:
+            lives = self._random.exponential(mean_life, taken)
+        if until is not None:
+            lives = until - born
+        self._drawn[site].append(_Drawn(born, lives, size, size / chance))
 
     def profile(self) -> Profile:
         sites = []
@@ -82,18 +89,15 @@ class Simulation:
             if sum(len(one.born) for one in drawn):
                 sites.append(self._site(index, drawn, found))
         live = sum(block.weight_bytes for block in blocks)
+        moments = [SHOWN_MS + round(self.seconds * 10 * step) for step in range(101)]
         points = [
             TimePoint(
-                ms=SHOWN_MS + round(self.seconds * 10 * step),
-                live_bytes=sum(
-                    b.weight_bytes
-                    for b in blocks
-                    if b.born_ms <= SHOWN_MS + self.seconds * 10 * step
-                ),
+                ms=moment,
+                live_bytes=sum(block.weight_bytes for block in blocks if block.born_ms <= moment),
                 dirty_bytes=live // 20,
                 held_bytes=live + live // 8,
             )
-            for step in range(101)
+            for moment in moments
         ]
         return Profile(
             pid=4711,
@@ -108,7 +112,7 @@ class Simulation:
                 replace(block, address=0x10000 + 64 * i) for i, block in enumerate(blocks)
             ),
             timeline=tuple(points),
-            modules=(Module(CODE, CODE + 0x100000, 0, "/opt/app/bin/app", "ab" * 20),),
+            modules=MODULES,
             page={"page_size": 4096, "samples": sum(s.samples for s in sites), "samples_lost": 0},
             taken_at=1_700_000_000.0,
             source="process 4711",
@@ -117,7 +121,7 @@ class Simulation:
     @property
     def symbols(self) -> NamedSymbols:
         names = {address: name for name, address in self._addresses.items()}
-        return NamedSymbols(self.profile().modules, names)
+        return NamedSymbols(MODULES, names)
 
     def _blocks(self, site: int, drawn: _Drawn) -> list[Block]:
         alive = drawn.born + drawn.life > self.seconds
@@ -167,9 +171,9 @@ def busy_program(seed: int = 1) -> Simulation:
     cache = made.site("main", "serve", "handle", "cache_insert")
     work = made.site("main", "serve", "handle", "parse_request")
     junk = made.site("main", "serve", "log_line", "format_line")
-    made.allocate(leak, 4096, made.times(20_000))
-    made.allocate(tables, 65_536, made.times(1_000, 0, 2))
-    made.allocate(cache, 16_384, made.times(4_000, 0, 300))
-    made.allocate(work, 32_768, made.times(40_000), made.lives(40_000, 20))
-    made.allocate(junk, 200, made.times(2_000_000), made.lives(2_000_000, 0.01))
+    made.allocate(leak, 4096, 20_000)
+    made.allocate(tables, 65_536, 1_000, (0, 2))
+    made.allocate(cache, 16_384, 4_000, (0, 300))
+    made.allocate(work, 32_768, 40_000, mean_life=20)
+    made.allocate(junk, 200, 2_000_000, mean_life=0.01)
     return made

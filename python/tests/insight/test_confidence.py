@@ -15,8 +15,8 @@ def share_inside(size: int, count: int, other: tuple[int, int] = (1, 0)) -> floa
     for seed in range(RUNS):
         made = Simulation(seed)
         site = made.site("main")
-        made.allocate(site, size, made.times(count))
-        made.allocate(site, other[0], made.times(other[1]))
+        made.allocate(site, size, count)
+        made.allocate(site, other[0], other[1])
         live = made.profile().live
         # No sample at all is no interval at all.
         inside += live.samples > 0 and live.low <= truth <= live.high
@@ -66,7 +66,7 @@ def test_total_of_freed_blocks() -> None:
     inside = 0
     for seed in range(RUNS):
         made = Simulation(seed)
-        made.allocate(made.site("main"), 1000, made.times(50_000), 0.001)
+        made.allocate(made.site("main"), 1000, 50_000, life=0.001)
         one = total_of(made.profile().sites[0])
         inside += one.low <= 50_000_000 <= one.high
     assert inside / RUNS >= 0.94

@@ -27,24 +27,24 @@ def test_only_the_leak_is_found() -> None:
 
 
 def leak(made: Simulation, site: int) -> None:
-    made.allocate(site, 4096, made.times(10_000))
+    made.allocate(site, 4096, 10_000)
 
 
 def leak_among_working_set(made: Simulation, site: int) -> None:
-    made.allocate(site, 4096, made.times(10_000))
-    made.allocate(site, 4096, made.times(90_000), made.lives(90_000, 30))
+    made.allocate(site, 4096, 10_000)
+    made.allocate(site, 4096, 90_000, mean_life=30)
 
 
 def leak_after_tables(made: Simulation, site: int) -> None:
-    made.allocate(site, 4096, made.times(100_000, 0, 5))
-    made.allocate(site, 4096, made.times(10_000))
+    made.allocate(site, 4096, 100_000, (0, 5))
+    made.allocate(site, 4096, 10_000)
 
 
 def working_set(mean: float) -> Fill:
     def fill(made: Simulation, site: int) -> None:
         # Always some hundred samples alive.
         count = int(20_000 * made.seconds / mean)
-        made.allocate(site, 4096, made.times(count), made.lives(count, mean))
+        made.allocate(site, 4096, count, mean_life=mean)
 
     return fill
 
@@ -53,27 +53,27 @@ def steps(made: Simulation, site: int) -> None:
     """Ten phases; at its end each gives back all that it had."""
     length = made.seconds / 10
     for phase in range(10):
-        born = made.times(10_000, phase * length, (phase + 1) * length)
-        made.allocate(site, 4096, born, (phase + 1) * length - born)
+        end = (phase + 1) * length
+        made.allocate(site, 4096, 10_000, (phase * length, end), until=end)
 
 
 def queue(made: Simulation, site: int) -> None:
     """First in, first out: every block stays for a fifth of the time."""
-    made.allocate(site, 4096, made.times(50_000), made.seconds / 5)
+    made.allocate(site, 4096, 50_000, life=made.seconds / 5)
 
 
 def cache(made: Simulation, site: int) -> None:
     """Fills for half the time, then stays as it is."""
-    made.allocate(site, 4096, made.times(20_000, 0, made.seconds / 2))
+    made.allocate(site, 4096, 20_000, (0, made.seconds / 2))
 
 
 def tables(made: Simulation, site: int) -> None:
-    made.allocate(site, 4096, made.times(50_000, 0, 10))
+    made.allocate(site, 4096, 50_000, (0, 10))
 
 
 def late_tables(made: Simulation, site: int) -> None:
     """Made just now, in 2 % of the time."""
-    made.allocate(site, 4096, made.times(50_000, 0.98 * made.seconds))
+    made.allocate(site, 4096, 50_000, (0.98 * made.seconds, made.seconds))
 
 
 SEEDS = range(100)
@@ -110,7 +110,7 @@ def test_leaks_are_found(fill: Fill) -> None:
 
 def test_few_samples_say_nothing() -> None:
     made = Simulation()
-    made.allocate(made.site("main", "seldom"), 4096, made.times(1_000))
+    made.allocate(made.site("main", "seldom"), 4096, 1_000)
     assert made.profile().sites[0].live_samples < 16
     assert not found(made)
 
@@ -118,7 +118,7 @@ def test_few_samples_say_nothing() -> None:
 def test_the_surest_growth_comes_first() -> None:
     made = Simulation()
     for name, count in (("slow", 5_000), ("fast", 50_000)):
-        made.allocate(made.site("main", name), 4096, made.times(count))
+        made.allocate(made.site("main", name), 4096, count)
     assert [one.stack.culprit.function for one in found(made)] == ["fast", "slow"]
 
 
@@ -127,6 +127,6 @@ def test_growth_interval_holds_its_promise() -> None:
     inside = 0
     for seed in SEEDS:
         made = Simulation(seed)
-        made.allocate(made.site("main", "work"), 4096, made.times(20_000))
+        made.allocate(made.site("main", "work"), 4096, 20_000)
         inside += any(one.growth.low < 20_000 * 4096 * 3.6 < one.growth.high for one in found(made))
     assert inside >= 90

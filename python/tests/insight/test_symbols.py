@@ -1,0 +1,216 @@
+"""Names of addresses, from files that a compiler made for the test."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from hakmem.insight.images import read_image
+from hakmem.insight.profile import Module, modules_of
+from hakmem.insight.symbols import JIT, NOWHERE, Frame, Symbols
+
+BASE = 0x7F0000000000
+SOURCE = """\
+namespace app {
+template <class T> struct Cache {
+    static inline __attribute__((always_inline)) void *helper(int n) {
+        return ::operator new(n * sizeof(T));
+    }
+    __attribute__((noinline)) static void *grow(int n) { return helper(n); }
+};
+}
+extern "C" void *plain(int n) { return app::Cache<long>::grow(n); }
+int main(int argc, char **argv) { return plain(argc) == argv; }
+"""
+RUST = """\
+mod inner {
+    pub trait Make { fn make(&self) -> Vec<u8>; }
+    pub struct Maker<T>(pub T);
+    impl<T> Make for Maker<T> {
+        #[inline(never)] fn make(&self) -> Vec<u8> { std::env::args().map(|_| 1u8).collect() }
+    }
+}
+use inner::Make;
+fn main() { println!("{}", inner::Maker(3u32).make().len()); }
+"""
+
+
+def run(*command: str | Path) -> str:
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    compiler = shutil.which("g++")
+    if compiler is None:
+        pytest.skip("g++ is not installed")
+    folder = tmp_path_factory.mktemp("program")
+    (folder / "app.cc").write_text("#include <new>\n" + SOURCE)
+    run(compiler, "-g", "-O2", "-Wl,--build-id", folder / "app.cc", "-o", folder / "app")
+    return folder / "app"
+
+
+def mapped(path: Path, build_id: str | None = None) -> Module:
+    """As the loader would map all of it; only where code lies matters here."""
+    image = read_image(path)
+    assert image is not None
+    own = image.build_id if build_id is None else build_id
+    return Module(BASE, BASE + path.stat().st_size, 0, str(path), own)
+
+
+def address_in(path: Path, symbol: str) -> int:
+    """Where a call within that function could return to."""
+    for line in run("nm", path).splitlines():
+        address, _, name = line.rpartition(" ")
+        if re.search(symbol, name):
+            image = read_image(path)
+            assert image is not None
+            at = int(address.split()[0], 16)
+            segment = next(
+                s for s in reversed(image.segments) if s.address <= at < s.address + s.size
+            )
+            return BASE + at - segment.address + segment.offset + 5
+    raise AssertionError(f"no {symbol} in {path}")
+
+
+def test_inlined_frames_files_and_lines(program: Path) -> None:
+    address = address_in(program, "grow")
+    inner, outer = Symbols([mapped(program)]).frames(address)
+    assert (inner.function, inner.inlined, inner.line) == ("app::Cache<long>::helper", True, 5)
+    assert (outer.function, outer.inlined, outer.line) == ("app::Cache<long>::grow", False, 7)
+    assert Path(inner.file).name == "app.cc"
+    assert outer.module == "app"
+
+
+def test_without_debug_information_functions_have_names(program: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "app"
+    run("strip", "--strip-debug", program, "-o", copy)
+    (frame,) = Symbols([mapped(copy)]).frames(address_in(copy, "grow"))
+    assert (frame.function, frame.file, frame.line) == ("app::Cache<long>::grow", "", 0)
+
+
+def stripped(program: Path, folder: Path, link: bool) -> tuple[Path, Path]:
+    """The program without any names, and the file with all of them."""
+    copy, debug = folder / "app", folder / "app.debug"
+    run("objcopy", "--only-keep-debug", program, debug)
+    extra = [f"--add-gnu-debuglink={debug}"] if link else []
+    run("objcopy", "--strip-all", *extra, program, copy)
+    return copy, debug
+
+
+def test_stripped_program_has_places_instead(program: Path, tmp_path: Path) -> None:
+    copy, debug = stripped(program, tmp_path, link=False)
+    address = address_in(program, "grow")
+    debug.unlink()
+    symbols = Symbols([mapped(copy)], debug_folder=tmp_path / "none")
+    (frame,) = symbols.frames(address)
+    assert frame == Frame(f"app+{address - 1 - BASE:#x}", "app", named=False)
+
+
+@pytest.mark.parametrize("place", ["beside", ".debug", "folder"])
+def test_debug_link(program: Path, tmp_path: Path, place: str) -> None:
+    copy, debug = stripped(program, tmp_path, link=True)
+    elsewhere = {
+        "beside": tmp_path,
+        ".debug": tmp_path / ".debug",
+        "folder": tmp_path / "debug" / str(tmp_path).lstrip("/"),
+    }[place]
+    elsewhere.mkdir(parents=True, exist_ok=True)
+    debug.rename(elsewhere / debug.name)
+    symbols = Symbols([mapped(copy)], debug_folder=tmp_path / "debug")
+    assert len(symbols.frames(address_in(program, "grow"))) == 2
+
+
+def test_debug_file_by_build_id(program: Path, tmp_path: Path) -> None:
+    copy, debug = stripped(program, tmp_path, link=False)
+    build_id = mapped(copy).build_id
+    place = tmp_path / "debug" / ".build-id" / build_id[:2]
+    place.mkdir(parents=True)
+    debug.rename(place / f"{build_id[2:]}.debug")
+    symbols = Symbols([mapped(copy)], debug_folder=tmp_path / "debug")
+    assert len(symbols.frames(address_in(program, "grow"))) == 2
+
+
+def test_debug_file_of_another_build_is_not_used(program: Path, tmp_path: Path) -> None:
+    copy, debug = stripped(program, tmp_path, link=True)
+    (tmp_path / "other.c").write_text("int other(void) { return 1; }\n")
+    run("gcc", "-g", "-shared", "-Wl,--build-id", tmp_path / "other.c", "-o", debug)
+    symbols = Symbols([mapped(copy)], debug_folder=tmp_path / "none")
+    (frame,) = symbols.frames(address_in(program, "grow"))
+    assert not frame.named
+
+
+def test_changed_file_is_said_once(program: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    symbols = Symbols([mapped(program, build_id="00" * 20)])
+    for symbol in ("grow", "plain"):
+        (frame,) = symbols.frames(address_in(program, symbol))
+        assert frame.function.startswith("app+0x")
+    assert capsys.readouterr().err.count("build id differs") == 1
+
+
+def test_deleted_file_is_said(program: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    module = mapped(program)
+    gone = Module(module.start, module.end, 0, f"{program} (deleted)")
+    (frame,) = Symbols([gone]).frames(BASE + 0x123)
+    assert frame.function == "app+0x122"
+    assert "no longer there" in capsys.readouterr().err
+
+
+def test_other_mappings() -> None:
+    modules = [
+        Module(0x1000, 0x2000, 0, "[vdso]"),
+        Module(0x3000, 0x4000, 0, ""),
+        Module(0x5000, 0x6000, 0, "/memfd:doublemapper (deleted)"),
+    ]
+    symbols = Symbols(modules)
+    assert symbols.frames(0x1235)[0].function == "[vdso]+0x234"
+    assert symbols.frames(0x3100)[0].function == JIT
+    assert symbols.frames(0x5100)[0].function == JIT
+    assert symbols.frames(0x9000)[0].function == NOWHERE
+
+
+def test_program_that_is_not_relocated(program: Path, tmp_path: Path) -> None:
+    (tmp_path / "app.cc").write_text("#include <new>\n" + SOURCE)
+    fixed = tmp_path / "fixed"
+    run("g++", "-g", "-O2", "-no-pie", "-Wl,--build-id", tmp_path / "app.cc", "-o", fixed)
+    frames = Symbols([mapped(fixed)]).frames(address_in(fixed, "plain"))
+    assert [frame.function for frame in frames] == ["plain"]
+
+
+@pytest.mark.parametrize("options", [[], ["-Csymbol-mangling-version=v0"]], ids=["usual", "v0"])
+def test_rust_names(tmp_path: Path, options: list[str]) -> None:
+    compiler = shutil.which("rustc")
+    if compiler is None:
+        pytest.skip("rustc is not installed")
+    (tmp_path / "app.rs").write_text(RUST)
+    path = tmp_path / "app"
+    run(compiler, "-g", "-O", *options, tmp_path / "app.rs", "-o", path)
+    symbol = r"^_ZN\S*Make\$GT\$4make17h\w+E$|^_RNvX\w*4Make4makeB\w+$"
+    outer = Symbols([mapped(path)]).frames(address_in(path, symbol))[-1]
+    # The older way of mangling does not say which types a generic function is for.
+    assert re.fullmatch("<app::inner::Maker<(T|u32)> as app::inner::Make>::make", outer.function)
+
+
+def test_maps_and_build_ids() -> None:
+    maps = """\
+400000-401000 r--p 00000000 fe:00 12 /opt/an app/bin
+401000-402000 r-xp 00001000 fe:00 12 /opt/an app/bin
+7f0000000000-7f0000001000 rw-p 00000000 00:00 0
+7ffd00000000-7ffd00002000 r-xp 00000000 00:00 0                          [vdso]
+7fff00000000-7fff00001000 rwxp 00000000 00:00 0
+"""
+    modules = modules_of(maps, {0x400000: "abcd", 0x999: "ffff"})
+    assert modules == (
+        Module(0x401000, 0x402000, 0x1000, "/opt/an app/bin", "abcd"),
+        Module(0x7FFD00000000, 0x7FFD00002000, 0, "[vdso]"),
+        Module(0x7FFF00000000, 0x7FFF00001000, 0, ""),
+    )
+
+
+def test_images_of_other_files(tmp_path: Path) -> None:
+    for name, content in (("empty", b""), ("text", b"hello"), ("cut", b"\x7fELF\x02\x01")):
+        (tmp_path / name).write_bytes(content)
+        assert read_image(tmp_path / name) is None
+    assert read_image(tmp_path / "missing") is None

@@ -31,6 +31,8 @@ class Commands(click.Group):
         "compare": "hakmem.commands.compare",
         "stats": "hakmem.commands.stats",
         "top": "hakmem.commands.top",
+        "diff": "hakmem.commands.diff",
+        "report": "hakmem.commands.report",
     }
 
     def list_commands(self, ctx: click.Context) -> list[str]:

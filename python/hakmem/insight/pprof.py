@@ -92,10 +92,10 @@ def pprof(profile: Profile, symbols: Symbols, view: View = LIVE) -> bytes:
 def provenance(profile: Profile) -> list[str]:
     """Where a profile is from, one fact a line."""
     return [
-        f"hakmem {profile.version} (command line {__version__})",
+        f"library: hakmem {profile.version}, command line {__version__}",
         f"command: {profile.command}",
         f"pid: {profile.pid}",
-        f"one sample per {profile.interval} bytes on average",
+        f"sampling: one block per {profile.interval} bytes on average",
         f"samples: {profile.page.get('samples', 0)}, lost: {profile.page.get('samples_lost', 0)}",
         f"page size: {profile.page.get('page_size', 0)}",
         "settings: " + (chosen_settings(profile) or "as they come"),

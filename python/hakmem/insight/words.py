@@ -15,6 +15,11 @@ def size_text(count: float) -> str:
     return f"{'-' if count < 0 else ''}{value:.{places}f} {UNITS[unit]}"
 
 
+def power_text(power: int) -> str:
+    """A power of two of bytes, in whole units."""
+    return f"{1 << power % 10} {UNITS[power // 10]}"
+
+
 def count_text(count: float) -> str:
     return f"{count:,.0f}" if abs(count) >= 9.5 or count == round(count) else f"{count:.1f}"
 

@@ -56,7 +56,7 @@ def test_pprof_holds_every_site(busy: Simulation) -> None:
 def test_pprof_says_where_it_is_from(busy: Simulation) -> None:
     message = parsed(pprof(busy.profile(), busy.symbols))
     comments = "\n".join(message.string_table[index] for index in message.comment)
-    for word in ("hakmem 0.0-test", "pid: 4711", "app --serve", "524288 bytes", "page size: 4096"):
+    for word in ("hakmem 0.0-test", "pid: 4711", "app --serve", "524288 bytes", "size: 4096"):
         assert word in comments
     # Settings somebody chose, without those as they come.
     assert "settings: profile:1" in comments

@@ -1,0 +1,126 @@
+"""`hakmem diff`: which call stacks hold more or less than in another profile."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from hakmem.commands.report import output
+from hakmem.errors import HakmemError
+from hakmem.terminal import say
+
+if TYPE_CHECKING:
+    from hakmem.insight.compare import Change, Side
+    from hakmem.insight.confidence import Interval
+
+SHOWN = 20
+EXAMPLES = """\b
+Examples:
+  ./hakmem diff heap.before heap.after
+  ./hakmem diff heap.4711 4711 --html diff.html
+  ./hakmem diff a b --view total --collapsed diff.folded"""
+
+
+@click.command(epilog=EXAMPLES)
+@click.option("--html", metavar="FILE", type=output(), help="A page with a flame graph by change.")
+@click.option(
+    "--collapsed", metavar="FILE", type=output(), help="Stacks as text, bytes before and after."
+)
+@click.option(
+    "--view",
+    "view_name",
+    type=click.Choice(["live", "total", "peak"]),
+    default="live",
+    show_default=True,
+    help="Live now, allocated since the start, or live at the peak.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
+@click.argument("before", metavar="BEFORE")
+@click.argument("after", metavar="AFTER")
+def diff(
+    html: Path | None,
+    collapsed: Path | None,
+    view_name: str,
+    as_json: bool,
+    before: str,
+    after: str,
+) -> int:
+    """Compare two profiles, each of a PID or in a FILE: which call stacks hold more or less.
+
+    Stacks are matched by the names of their functions, so two runs or two builds of a program can
+    be compared.
+    """
+    from hakmem.insight.compare import changes, diff_page, folded
+    from hakmem.insight.views import view_of
+
+    view = view_of(view_name)
+    old, new = _side(before), _side(after)
+    found = changes(old, new, view)
+    if html:
+        html.write_text(diff_page(old, new, view, found), encoding="utf-8")
+        say(f"written: {html}")
+    if collapsed:
+        collapsed.write_text(folded(found), encoding="utf-8")
+        say(f"written: {collapsed}")
+    if as_json:
+        click.echo(json.dumps([_as_json(one) for one in found], indent=1))
+    elif not (html or collapsed):
+        _print(found, view.noun)
+    return 0
+
+
+def _side(target: str) -> Side:
+    from hakmem.insight.compare import Side
+    from hakmem.insight.profile import profile_of
+    from hakmem.insight.symbols import Symbols
+    from hakmem.insight.views import stacks_of
+
+    profile = profile_of(target)
+    if not profile.sites:
+        raise HakmemError(f"{profile.source} has no samples: nothing to compare")
+    return Side(profile, stacks_of(profile, Symbols(profile.modules)))
+
+
+def _print(found: Sequence[Change], noun: str) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from hakmem.insight.words import size_text
+
+    table = Table(box=None, header_style="dim", pad_edge=False)
+    for heading in ("change", "before", "after"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("allocated by", overflow="fold")
+    for one in found[:SHOWN]:
+        ink = ("red" if one.bytes > 0 else "green") if one.is_sure else "dim"
+        callers = " < ".join(frame.function for frame in one.frames if frame is not one.culprit)
+        table.add_row(
+            Text(f"{'+' if one.bytes > 0 else ''}{size_text(one.bytes)}", style=ink),
+            size_text(one.before.value),
+            size_text(one.after.value),
+            Text(one.culprit.function, style="bold").append(f" < {callers}", style="dim"),
+        )
+    console = Console()
+    console.print(f"bytes {noun}; in colour where it is more than chance", style="dim")
+    console.print(table)
+    if len(found) > SHOWN:
+        console.print(f"and {len(found) - SHOWN} smaller changes: --html FILE shows them")
+
+
+def _as_json(one: Change) -> dict[str, object]:
+    return {
+        "stack": [frame.function for frame in one.frames],
+        "bytes": one.bytes,
+        "sure": one.is_sure,
+        "before": _interval(one.before),
+        "after": _interval(one.after),
+    }
+
+
+def _interval(one: Interval) -> dict[str, float]:
+    return {"value": one.value, "low": one.low, "high": one.high, "samples": one.samples}

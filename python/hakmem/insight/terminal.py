@@ -1,0 +1,138 @@
+"""The profile on a terminal, and as JSON."""
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from hakmem.insight.confidence import Interval
+from hakmem.insight.leaks import Suspect
+from hakmem.insight.profile import Profile, chosen_settings
+from hakmem.insight.symbols import Frame
+from hakmem.insight.views import LIVE, PEAK, TOTAL, Stack, View, is_plumbing, ranked
+from hakmem.insight.words import count_text, percent_text, size_text, time_text
+
+SITES_SHOWN = 20
+SUSPECTS_SHOWN = 5
+CALLERS_SHOWN = 3
+
+
+def totals(profile: Profile) -> dict[str, Interval]:
+    return {LIVE.name: profile.live, TOTAL.name: profile.total, PEAK.name: profile.peak}
+
+
+def print_report(
+    profile: Profile, stacks: Sequence[Stack], suspects: Sequence[Suspect], view: View
+) -> None:
+    console = Console()
+    whole = totals(profile)[view.name]
+    console.print(
+        f"[bold]{profile.command}[/] (process {profile.pid}), {time_text(profile.age_ms)} after "
+        f"its start: {size_text(whole.value)} {view.noun} ({_range(whole)}, 95 %), "
+        f"from {count_text(profile.total.samples)} samples",
+        highlight=False,
+    )
+    console.print(sites_table(profile, stacks, view, whole))
+    rest = len(ranked(stacks, view)) - SITES_SHOWN
+    if rest > 0:
+        console.print(f"and {count_text(rest)} smaller ones: --html FILE shows all")
+    _print_suspects(console, suspects)
+
+
+def sites_table(profile: Profile, stacks: Sequence[Stack], view: View, whole: Interval) -> Table:
+    table = Table(box=None, header_style="dim", pad_edge=False)
+    for heading in (view.noun, "95 % interval", "share", "objects", "samples"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("allocated by", overflow="fold")
+    for stack in ranked(stacks, view)[:SITES_SHOWN]:
+        interval = stack.interval(profile, view)
+        table.add_row(
+            size_text(stack.bytes(view)),
+            Text(_range(interval), style="dim italic" if interval.is_rough else ""),
+            percent_text(stack.bytes(view) / max(1.0, whole.value)),
+            count_text(stack.objects(view)),
+            count_text(interval.samples),
+            _callers(stack),
+        )
+    return table
+
+
+def _callers(stack: Stack) -> Text:
+    """The first functions on the way out that are the program's own."""
+    frames = [frame for frame in stack.frames if not is_plumbing(frame)] or list(stack.frames)
+    text = Text(frames[0].function, style="bold")
+    text.append(_place(frames[0]), style="dim")
+    for frame in frames[1:CALLERS_SHOWN]:
+        text.append(f" < {frame.function}", style="dim")
+    return text
+
+
+def _place(frame: Frame) -> str:
+    if not frame.file:
+        return f" {frame.module}" if frame.named else ""
+    return f" {frame.file.rpartition('/')[2]}:{frame.line}"
+
+
+def _range(interval: Interval) -> str:
+    return f"{size_text(interval.low)} to {size_text(interval.high)}"
+
+
+def _print_suspects(console: Console, suspects: Sequence[Suspect]) -> None:
+    if not suspects:
+        console.print("No leak suspects: nothing survives from every quarter of its time.")
+        return
+    console.print("Leak suspects:", style="bold")
+    for one in suspects[:SUSPECTS_SHOWN]:
+        console.print(Text("  ").append(_callers(one.stack)))
+        console.print(f"    {one.sentence()}", highlight=False)
+
+
+def as_json(
+    profile: Profile, stacks: Sequence[Stack], suspects: Sequence[Suspect], view: View
+) -> dict[str, object]:
+    return {
+        "pid": profile.pid,
+        "command": profile.command,
+        "version": profile.version,
+        "interval": profile.interval,
+        "age_ms": profile.age_ms,
+        "settings": chosen_settings(profile),
+        "view": view.name,
+        "totals": {name: _interval(one) for name, one in totals(profile).items()},
+        "sites": [
+            {
+                "bytes": stack.bytes(view),
+                "objects": round(stack.objects(view), 1),
+                "interval": _interval(stack.interval(profile, view)),
+                "lifetimes": list(stack.site.lifetimes),
+                "stack": [_frame(frame) for frame in stack.frames],
+            }
+            for stack in ranked(stacks, view)
+        ],
+        "suspects": [
+            {
+                "function": one.stack.culprit.function,
+                "bytes_per_hour": _interval(one.growth),
+                "since_ms": one.since_ms,
+                "survival": one.survival,
+                "sentence": one.sentence(),
+                "stack": [_frame(frame) for frame in one.stack.frames],
+            }
+            for one in suspects
+        ],
+    }
+
+
+def _interval(one: Interval) -> dict[str, float]:
+    return {"value": one.value, "low": one.low, "high": one.high, "samples": one.samples}
+
+
+def _frame(frame: Frame) -> dict[str, str | int | bool]:
+    return {
+        "function": frame.function,
+        "module": frame.module,
+        "file": frame.file,
+        "line": frame.line,
+        "inlined": frame.inlined,
+    }

@@ -290,5 +290,5 @@ def _program(maps_text: str) -> str:
 
 def chosen_settings(profile: Profile) -> str:
     """Those that somebody set, as in HAKMEM_CONF."""
-    chosen = [name for name in profile.settings if profile.settings.get(f"{name}_from")]
+    chosen = [name for name in profile.settings if profile.settings.get(f"from_{name}")]
     return ",".join(f"{name}:{profile.settings[name]}" for name in chosen)

@@ -106,7 +106,7 @@ class Simulation:
             interval=self.interval,
             shown_ms=SHOWN_MS,
             now_ms=SHOWN_MS + round(self.seconds * 1000),
-            settings={"retain": 2 << 20, "retain_from": 0, "profile": 1, "profile_from": 1},
+            settings={"retain": 2 << 20, "from_retain": 0, "profile": 1, "from_profile": 1},
             sites=tuple(sites),
             blocks=tuple(
                 replace(block, address=0x10000 + 64 * i) for i, block in enumerate(blocks)

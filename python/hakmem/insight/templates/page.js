@@ -38,7 +38,32 @@ function changeColour(change, whole) {
 }
 
 const flame = document.getElementById("flame");
+const LETTER = 7.25;  // pixels of the flame graph's font
 let view = 0;
+let level = 0;  // the node whose width is the page's
+
+/* Without what stands in angle brackets, which is most of a C++ name. */
+function plainName(name) {
+  let text = "", depth = 0;
+  if (/^<|operator/.test(name)) return name;
+  for (const letter of name) {
+    if (letter === "<") { if (depth++ === 0) text += "<…"; }
+    if (letter === ">") depth--;
+    if (depth <= 0 || letter === ">" && depth === 0) text += letter;
+  }
+  return text;
+}
+
+/* As much of a name as its frame has room for. */
+function fitted(name, width) {
+  const letters = Math.floor((width - 8) / LETTER);
+  if (letters < 3) return "";
+  if (name.length <= letters) return name;
+  const plain = plainName(name);
+  if (plain.length <= letters) return plain;
+  const last = plain.slice(plain.lastIndexOf("::") + (plain.includes("::") ? 2 : 0));
+  return last.length <= letters ? last : last.slice(0, letters - 1) + "…";
+}
 
 function hover(flameData, i, whole) {
   const nodes = flameData.nodes, chosen = flameData.views[view], values = nodes.values[i];
@@ -65,8 +90,12 @@ function drawFlame() {
   const colour = i => one.change && i
     ? changeColour(nodes.values[i][one.change[1]] - nodes.values[i][one.change[0]], whole)
     : nameColour(nodes.name[i], nodes.kind[i]);
+  if (!(nodes.values[level][at] > 0)) level = 0;
+  const pixels = (flame.clientWidth || 1000) / Math.max(1, nodes.values[level][at]);
+  const width = i => Math.min(flame.clientWidth || 1000, nodes.values[i][at] * pixels);
   const trace = {
     type: "icicle",
+    level: String(level),
     ids: shown.map(String),
     labels: shown.map(i => nodes.name[i]),
     parents: shown.map(i => nodes.parent[i] < 0 ? "" : String(nodes.parent[i])),
@@ -74,7 +103,8 @@ function drawFlame() {
     branchvalues: "total",
     leaf: {opacity: 1},
     hovertemplate: shown.map(i => hover(one, i, whole)),
-    texttemplate: "%{label}",
+    text: shown.map(i => fitted(nodes.name[i], width(i))),
+    texttemplate: "%{text}",
     textfont: {family: "ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace", size: 12,
                color: dark.matches ? "#f6f4ef" : "#20160f"},
     textposition: "middle left",
@@ -87,11 +117,19 @@ function drawFlame() {
     height: Math.min(1500, Math.max(240, 60 + 25 * one.depth)),
     margin: {l: 0, r: 0, t: 30, b: 0},
     paper_bgcolor: "rgba(0,0,0,0)",
-    uniformtext: {minsize: 11, mode: "hide"},
+    uniformtext: {minsize: 12, mode: "show"},
     hoverlabel: {align: "left", bgcolor: ink("paper"), bordercolor: ink("soft"),
                  font: {color: ink("text"), family: "system-ui, sans-serif", size: 13}},
   };
+  flame.dataset.shown = nodes.name[level];
   return Plotly.react(flame, [trace], layout, config);
+}
+
+function zoomTo(event) {
+  if (event.nextLevel === undefined) return false;
+  level = Number(event.nextLevel || 0);
+  drawFlame();
+  return false;
 }
 
 function drawViews() {
@@ -194,4 +232,10 @@ function draw() {
 drawViews();
 document.querySelectorAll("table.sortable").forEach(makeSortable);
 draw();
+flame.on("plotly_icicleclick", zoomTo);
+let resizing = 0;
+window.addEventListener("resize", () => {
+  clearTimeout(resizing);
+  resizing = setTimeout(drawFlame, 150);
+});
 dark.addEventListener("change", draw);

@@ -1,0 +1,167 @@
+"""The report's page: everything is on it, it needs nothing else, and in a browser it zooms."""
+
+import re
+import shutil
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from synthetic_profile import Simulation, busy_program
+
+from hakmem.insight.leaks import suspects
+from hakmem.insight.page import page, size_bins, threads
+from hakmem.insight.tree import as_columns, depth, grow
+from hakmem.insight.views import LIVE, functions_of, stacks_of
+
+FUNCTIONS = ("remember_session", "read_table", "cache_insert", "parse_request")
+# Clicks a frame of the flame graph, then the bar above it, and chooses another view; what the page
+# then shows is written into it.
+VISITOR = """
+<script>
+window.addEventListener("load", () => {
+  const said = [];
+  const click = (kind, name) => {
+    const found = [...document.querySelectorAll("#flame g." + kind)]
+      .find(one => one.textContent.startsWith(name));
+    found.dispatchEvent(new MouseEvent("click", {bubbles: true}));
+  };
+  const widest = name => [...document.querySelectorAll("#flame g.slice")]
+    .find(one => one.textContent.startsWith(name)).getBoundingClientRect().width;
+  setTimeout(() => {
+    const before = widest("cache_insert");
+    click("slice", "handle");
+    setTimeout(() => {
+      said.push("zoomed:" + document.getElementById("flame").dataset.shown);
+      said.push("wider:" + (widest("cache_insert") > 1.2 * before));
+      click("pathbar", "all");
+      setTimeout(() => {
+        said.push("back:" + document.getElementById("flame").dataset.shown);
+        document.querySelector("#views [data-view=count]").click();
+        said.push("junk:" + (widest("log_line") > 500));
+        document.querySelectorAll("#functions th button")[0].click();
+        said.push("first:" + document.querySelector("#functions tbody td").dataset.by);
+        document.body.dataset.said = said.join(" ");
+      }, 500);
+    }, 500);
+  }, 500);
+});
+</script>
+"""
+
+
+@pytest.fixture(scope="module")
+def busy() -> Simulation:
+    return busy_program()
+
+
+@pytest.fixture(scope="module")
+def html(busy: Simulation) -> str:
+    profile = replace(busy.profile(), rss=((5_000_000, 1 << 20), (5_900_000, 300 << 20)))
+    stacks = stacks_of(profile, busy.symbols)
+    return page(profile, stacks, suspects(profile, stacks))
+
+
+def own_part(html: str) -> str:
+    """Without plotly, which is one script."""
+    start = html.index("plotly.js v")
+    return html[: html.rindex("<script>", 0, start)] + html[html.index("</script>", start) :]
+
+
+def test_page_has_it_all(html: str) -> None:
+    text = own_part(html)
+    for part in ("leaks", "flame", "timeline", "functions", "stacks", "sizes", "threads"):
+        assert f'id="{part}"' in text
+    for function in FUNCTIONS:
+        assert f'data-by="{function}"' in text
+    assert "remember_session grows" in text
+    assert '"rss":[1048576,314572800]' in text
+    for fact in ("library", "sampling", "page size", "settings"):
+        assert f"<dt>{fact}</dt>" in text
+
+
+def test_page_needs_nothing_else(html: str) -> None:
+    text = own_part(html)
+    assert not re.search(r'(src|href)="', text)
+    assert not re.search(r"@import|url\(", text)
+
+
+def test_names_cannot_break_the_page() -> None:
+    made = Simulation()
+    name = "</script><b>&amp;"
+    made.allocate(made.site("main", name), 1 << 20, 50)
+    profile = made.profile()
+    text = own_part(page(profile, stacks_of(profile, made.symbols), []))
+    assert name not in text
+    assert text.count("</script>") == own_part(html_of(busy_program())).count("</script>")
+
+
+def html_of(made: Simulation) -> str:
+    profile = made.profile()
+    return page(profile, stacks_of(profile, made.symbols), [])
+
+
+def test_tree_adds_up(busy: Simulation) -> None:
+    stacks = stacks_of(busy.profile(), busy.symbols)
+    root = grow(((s.frames, (s.bytes(LIVE),), s.site.samples) for s in stacks), 1)
+    whole = sum(stack.site.live_bytes for stack in stacks)
+    assert root.values == [whole]
+    (main,) = root.children.values()
+    assert main.values == [whole]
+    assert depth(root) == 5
+    columns = as_columns(root)
+    for place, parent in enumerate(columns["parent"]):
+        assert isinstance(parent, int) and parent < place
+
+
+def test_recursion_counts_once() -> None:
+    made = Simulation()
+    made.allocate(made.site("main", "visit", "visit", "visit"), 1 << 20, 50)
+    stacks = stacks_of(made.profile(), made.symbols)
+    visit = functions_of(stacks, LIVE)[0]
+    assert visit.frame.function == "visit"
+    assert visit.self_bytes == visit.cumulative_bytes == stacks[0].site.live_bytes
+
+
+def test_bins_and_threads_hold_every_block(busy: Simulation) -> None:
+    profile = busy.profile()
+    live = sum(block.weight_bytes for block in profile.blocks)
+    bins = size_bins(profile.blocks)
+    assert sum(one.bytes for one in bins) == live
+    assert bins[0].label == "≤ 4 KiB"
+    assert sum(one.live.value for one in threads(profile)) == live
+
+
+def browser() -> str:
+    for name in ("chromium", "chromium-browser", "google-chrome"):
+        found = shutil.which(name)
+        if found:
+            return found
+    pytest.skip("no Chromium is installed")
+
+
+def test_page_in_a_browser(html: str, tmp_path: Path) -> None:
+    program = browser()
+    path = tmp_path / "page.html"
+    path.write_text(html.replace("</body>", f"{VISITOR}</body>"), encoding="utf-8")
+    command = [
+        program,
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--window-size=1280,1600",
+        f"--user-data-dir={tmp_path / 'profile'}",
+        "--virtual-time-budget=20000",
+        "--dump-dom",
+        path.as_uri(),
+    ]
+    result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    said = re.search(r'data-said="([^"]*)"', result.stdout)
+    assert said, result.stderr[-2000:]
+    assert said[1].split() == [
+        "zoomed:handle",
+        "wider:true",
+        "back:all",
+        "junk:true",
+        "first:serve",
+    ]

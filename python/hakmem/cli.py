@@ -63,12 +63,19 @@ def cli() -> None:
         "run -- python3 script.py",
         "run --profile lean --stats -- gcc -c file.c",
         "run --conf retain:64M,huge_pages:0 -- redis-server",
+        "run --report heap.html -- python3 script.py",
         "run --quick",
     ),
 )
 @click.option("--profile", metavar="NAME", help="Use the settings of profiles/NAME.env.")
 @click.option("--conf", metavar="K:V,...", help="Settings; they win over all others.")
 @click.option("--stats", is_flag=True, help="Print hakmem's counters when the program ends.")
+@click.option(
+    "--report",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="When CMD ends, write a page about its heap: what it held, and where that came from.",
+)
 @click.option(
     "--library",
     metavar="PATH",
@@ -84,6 +91,7 @@ def run(
     profile: str | None,
     conf: str | None,
     stats: bool,
+    report: Path | None,
     library: Path | None,
     quick: bool,
     as_json: bool,
@@ -96,13 +104,15 @@ def run(
     turn, with time, memory and page faults side by side.
 
     Settings come from --conf, else from HAKMEM_ variables in the environment, else from the
-    profile. The exit status is CMD's own; 125 if hakmem failed, 126 if CMD cannot be run, 127 if
-    it is not found.
+    profile. The exit status is CMD's own, with --report 128+N if signal N ended it; 125 if hakmem
+    failed, 126 if CMD cannot be run, 127 if it is not found.
     """
     from hakmem.settings import load_profile, merged_environment
 
     if command and (quick or as_json):
         raise click.UsageError("--quick and --json belong to the demonstration, without CMD")
+    if report and not command:
+        raise click.UsageError("--report needs a CMD to report on")
     values = load_profile(profile_folder(clone), profile) if profile else {}
     environment = merged_environment(os.environ, values, conf)
     if stats:
@@ -111,6 +121,10 @@ def run(
     if command:
         from hakmem.launch import become, with_preload
 
+        if report:
+            from hakmem.insight.recorder import record
+
+            return record(command, with_preload(environment, preload), report)
         become(command, with_preload(environment, preload))
     from hakmem.demo import demonstrate
 

@@ -1,16 +1,18 @@
-"""Replaces this process by the user's program with hakmem preloaded."""
+"""Starts the user's program with hakmem preloaded, most often in place of this process."""
 
 import errno
 import os
 import shutil
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
 from hakmem.elf import preload_obstacle
 from hakmem.errors import CANNOT_RUN, NOT_FOUND, HakmemError
 from hakmem.terminal import say
+
+IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 
 
 def with_preload(environment: Mapping[str, str], library: Path) -> dict[str, str]:
@@ -52,25 +54,53 @@ def find_program(command: str, environment: Mapping[str, str]) -> Path:
 
 def become(command: Sequence[str], environment: Mapping[str, str]) -> NoReturn:
     """Signals and the exit status are the program's own, since no process of ours stays."""
+    path = _checked(command, environment)
+    # Python ignores these two, and what is ignored stays so in the program.
+    for ignored in IGNORED_BY_PYTHON:
+        signal.signal(ignored, signal.SIG_DFL)
+    try:
+        os.execve(path, list(command), environment)
+    except OSError as error:
+        words = _script(path, command) if error.errno == errno.ENOEXEC else None
+        if words:
+            os.execve(words[0], words, environment)
+        raise _refused(command, error) from error
+
+
+def start(command: Sequence[str], environment: Mapping[str, str], mask: Iterable[int]) -> int:
+    """The id of a child that runs the program, with that mask of blocked signals."""
+    path = _checked(command, environment)
+
+    def spawn(program: Path | str, words: list[str]) -> int:
+        return os.posix_spawn(
+            program, words, environment, setsigmask=mask, setsigdef=IGNORED_BY_PYTHON
+        )
+
+    try:
+        return spawn(path, list(command))
+    except OSError as error:
+        words = _script(path, command) if error.errno == errno.ENOEXEC else None
+        if words:
+            return spawn(words[0], words)
+        raise _refused(command, error) from error
+
+
+def _checked(command: Sequence[str], environment: Mapping[str, str]) -> Path:
     path = find_program(command[0], environment)
     obstacle = preload_obstacle(path)
     if obstacle:
         say(f"warning: {obstacle}, so hakmem does not act on it")
-    # Python ignores these two, and what is ignored stays so in the program.
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
-    try:
-        os.execve(path, list(command), environment)
-    except OSError as error:
-        if error.errno == errno.ENOEXEC:
-            _become_script(path, command, environment)
-        status = NOT_FOUND if error.errno == errno.ENOENT else CANNOT_RUN
-        raise HakmemError(f"{command[0]}: {error.strerror}", status) from error
+    return path
 
 
-def _become_script(path: Path, command: Sequence[str], environment: Mapping[str, str]) -> None:
+def _refused(command: Sequence[str], error: OSError) -> HakmemError:
+    status = NOT_FOUND if error.errno == errno.ENOENT else CANNOT_RUN
+    return HakmemError(f"{command[0]}: {error.strerror}", status)
+
+
+def _script(path: Path, command: Sequence[str]) -> list[str] | None:
     """A text file without #! is the shell's, as it is for every shell; anything else is broken."""
     with path.open("rb") as file:
         if b"\0" in file.read(256):
-            return
-    os.execve("/bin/sh", ["sh", str(path), *command[1:]], environment)
+            return None
+    return ["/bin/sh", str(path), *command[1:]]

@@ -1,0 +1,75 @@
+"""A profile's way to the terminal and into files; what only one of them needs is loaded for it."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from hakmem.errors import HakmemError
+from hakmem.insight.leaks import suspects
+from hakmem.insight.profile import Profile
+from hakmem.insight.symbols import Symbols
+from hakmem.insight.views import stacks_of, view_of
+from hakmem.terminal import say
+
+
+@dataclass(frozen=True)
+class Files:
+    """What is to be written, and where."""
+
+    html: Path | None = None
+    pprof: Path | None = None
+    collapsed: Path | None = None
+    speedscope: Path | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        return not any((self.html, self.pprof, self.collapsed, self.speedscope))
+
+
+def present(
+    profile: Profile, files: Files, view_name: str, as_json: bool = False, shown: bool = False
+) -> None:
+    """Writes the files, and prints the profile if it is to be shown."""
+    if not profile.sites:
+        raise HakmemError(_why_empty(profile))
+    view = view_of(view_name)
+    symbols = Symbols(profile.modules)
+    stacks = stacks_of(profile, symbols)
+    leaks = suspects(profile, stacks)
+    if files.html:
+        from hakmem.insight.page import page
+
+        _write(files.html, page(profile, stacks, leaks).encode())
+    if files.pprof:
+        from hakmem.insight.pprof import pprof
+
+        _write(files.pprof, pprof(profile, symbols, view))
+    if files.collapsed:
+        from hakmem.insight.folded import collapsed
+
+        _write(files.collapsed, collapsed(stacks, view).encode())
+    if files.speedscope:
+        from hakmem.insight.folded import speedscope
+
+        _write(files.speedscope, speedscope(profile, stacks, view).encode())
+    if shown:
+        from hakmem.insight import terminal
+
+        if as_json:
+            print(json.dumps(terminal.as_json(profile, stacks, leaks, view), indent=1))
+        else:
+            terminal.print_report(profile, stacks, leaks, view)
+
+
+def _why_empty(profile: Profile) -> str:
+    if not profile.interval:
+        return f"{profile.source} runs without a heap profile: start it with HAKMEM_PROFILE=1"
+    return (
+        f"{profile.source} has no samples yet: about one block per {profile.interval} bytes is "
+        "sampled; wait, or start it with a smaller HAKMEM_PROFILE_INTERVAL"
+    )
+
+
+def _write(path: Path, content: bytes) -> None:
+    path.write_bytes(content)
+    say(f"written: {path}")

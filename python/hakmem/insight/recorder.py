@@ -1,0 +1,135 @@
+"""Runs a program and makes the report of its heap when it ends."""
+
+import os
+import re
+import shlex
+import signal
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from hakmem.errors import HakmemError
+from hakmem.insight.area import load
+from hakmem.insight.outputs import Files, present
+from hakmem.insight.profile import from_area
+from hakmem.launch import start
+from hakmem.terminal import say
+
+OUTPUT = "HAKMEM_PROFILE_OUTPUT"
+OUTPUT_IN_CONF = re.compile(r"(^|,)\s*profile_output:")
+UNWIND = "HAKMEM_PROFILE_UNWIND"
+PAUSE_S = 0.1
+# Of resident memory over time: when there are so many, every second one goes and they come half as
+# often, so that a program may run for weeks.
+MOST_POINTS = 4096
+FORWARDED = (
+    signal.SIGINT,
+    signal.SIGTERM,
+    signal.SIGHUP,
+    signal.SIGQUIT,
+    signal.SIGUSR1,
+    signal.SIGUSR2,
+)
+
+
+@dataclass
+class ResidentMemory:
+    """(milliseconds, bytes) now and then, at evenly spaced moments."""
+
+    pid: int
+    points: list[tuple[int, int]] = field(default_factory=list)
+    pause_s: float = PAUSE_S
+
+    def look(self) -> None:
+        try:
+            pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
+        except (OSError, IndexError):
+            return
+        if pages:
+            self.points.append(
+                (time.monotonic_ns() // 1_000_000, pages * os.sysconf("SC_PAGESIZE"))
+            )
+        if len(self.points) >= MOST_POINTS:
+            del self.points[1::2]
+            self.pause_s *= 2
+
+
+def record(command: Sequence[str], environment: Mapping[str, str], page: Path) -> int:
+    """The program's exit status, 128+N for signal N; the report never changes it."""
+    if not page.parent.is_dir():
+        raise HakmemError(f"--report {page}: there is no folder '{page.parent}'")
+    if OUTPUT_IN_CONF.search(environment.get("HAKMEM_CONF", "")):
+        raise HakmemError("--report keeps the profile itself: leave profile_output out of --conf")
+    with tempfile.TemporaryDirectory(prefix="hakmem-report-") as place:
+        folder = Path(place)
+        settings = {UNWIND: "1", **environment, OUTPUT: f"{place}/heap.%p"}
+        pid, status, memory = _run(command, settings)
+        try:
+            _report(command, folder, pid, status, memory, page)
+        except HakmemError as error:
+            say(f"no report: {error}")
+        except OSError as error:
+            say(f"no report: {error.strerror}: {error.filename}")
+    return os.waitstatus_to_exitcode(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status)
+
+
+def _run(command: Sequence[str], environment: Mapping[str, str]) -> tuple[int, int, ResidentMemory]:
+    waited = {*FORWARDED, signal.SIGCHLD}
+    # Blocked before the program is there, so that none is lost between.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, waited)
+    try:
+        pid = start(command, environment, before)
+        memory = ResidentMemory(pid)
+        while True:
+            memory.look()
+            info = signal.sigtimedwait(waited, memory.pause_s)
+            # What the terminal sends goes to the program anyway; what a process sent came here.
+            if info and info.si_signo != signal.SIGCHLD and info.si_code <= 0:
+                os.kill(pid, info.si_signo)
+            ended, status = os.waitpid(pid, os.WNOHANG)
+            if ended:
+                return pid, status, memory
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _report(
+    command: Sequence[str],
+    folder: Path,
+    pid: int,
+    status: int,
+    memory: ResidentMemory,
+    page: Path,
+) -> None:
+    own = folder / f"heap.{pid}"
+    others = [path for path in folder.glob("heap.*") if path != own]
+    if not own.exists():
+        raise HakmemError(_why_none(status, len(others)))
+    profile = replace(
+        from_area(load(own), shlex.join(command)),
+        rss=tuple(memory.points),
+        source=f"process {pid} at its end",
+    )
+    present(profile, Files(html=page), "live")
+    if others:
+        say(
+            f"{len(others)} of its child processes left profiles too, which the report does not "
+            f"show; to keep them all: {OUTPUT}=heap.%p"
+        )
+
+
+def _why_none(status: int, children: int) -> str:
+    if os.WIFSIGNALED(status):
+        name = signal.Signals(os.WTERMSIG(status)).name
+        return (
+            f"the program was ended by {name}, so it could not write its profile; look at it while "
+            "it runs with: hakmem report PID"
+        )
+    if children:
+        return f"the program itself left no profile, {children} of its child processes did"
+    return (
+        "the program left no profile: hakmem did not act on it, it ended by _exit, or it runs with "
+        "live:0 or profile:0"
+    )

@@ -1,0 +1,154 @@
+"""`hakmem run --report`: the program is as without it, and its profile becomes a page."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from conftest import Run
+from synthetic_area import build
+
+from hakmem.insight.recorder import MOST_POINTS, PAUSE_S, ResidentMemory
+
+OBJECT = 1024
+# What hakmem does at the end of a process: copies its area into the file it was told.
+WRITER = """
+import os, struct, sys, time
+data = bytearray(open(sys.argv[1], "rb").read())
+def write_profile():
+    struct.pack_into("<I", data, int(sys.argv[2]), os.getpid())
+    name = os.environ["HAKMEM_PROFILE_OUTPUT"].replace("%p", str(os.getpid()))
+    open(name, "wb").write(data + open("/proc/self/maps", "rb").read())
+"""
+
+
+@pytest.fixture
+def writer(tmp_path: Path) -> list[str | Path]:
+    """A program that leaves a profile, and its first arguments; a script file comes before them."""
+    site = {
+        "hash": 1,
+        "depth": 1,
+        "live_bytes": 3 << 20,
+        "live_objects": 3 * OBJECT,
+        "total_bytes": 3 << 20,
+        "total_objects": 3 * OBJECT,
+        "first_ms": 1500,
+        "last_ms": 2500,
+        "samples": 3,
+        "live_samples": 3,
+    }
+    block = {"address": 64, "size": 1 << 20, "usable": 1 << 20, "weight_bytes": 1 << 20}
+    built = build(
+        {
+            "process": [
+                {"page_size": 4096, "shown_ms": 1000, "changed_ms": 9000, "interval": 524288}
+            ],
+            "settings": [{"retain": 1}],
+            "sites": [site],
+            "stacks": [{"address": 0x1234}],
+            "blocks": [{**block, "weight_objects": OBJECT, "born_ms": 1500 + i} for i in range(3)],
+            "timeline": [{"ms": 1000 * i, "live_bytes": i << 20} for i in range(1, 9)],
+        }
+    )
+    area = tmp_path / "area"
+    area.write_bytes(built.data)
+    return [area, str(built.process_at)]
+
+
+def script(folder: Path, text: str) -> Path:
+    path = folder / "program.py"
+    path.write_text(WRITER + text)
+    return path
+
+
+def test_page_of_a_program(
+    hakmem: Run, marker_library: Path, tmp_path: Path, writer: list[str | Path]
+) -> None:
+    program = script(
+        tmp_path,
+        'print(os.environ["HAKMEM_PROFILE_UNWIND"])\nwrite_profile()\n'
+        "time.sleep(0.5)\nsys.exit(42)\n",
+    )
+    page = tmp_path / "page.html"
+    options = ["run", "--library", marker_library, "--report", page, "--"]
+    result = hakmem(*options, sys.executable, "-S", program, *writer)
+    assert result.returncode == 42, result.stderr
+    assert result.stdout == "1\n"
+    assert "preloaded" in result.stderr
+    text = page.read_text(encoding="utf-8")
+    assert "3.00 MiB live" in text
+    assert str(program) in text
+    assert '"rss":[]' not in text
+
+
+def test_children_are_counted(
+    hakmem: Run, marker_library: Path, tmp_path: Path, writer: list[str | Path]
+) -> None:
+    program = script(tmp_path, "if not os.fork():\n write_profile(); os._exit(0)\nos.wait()\n")
+    page = tmp_path / "page.html"
+    options = ["run", "--library", marker_library, "--report", page, "--"]
+    result = hakmem(*options, sys.executable, "-S", program, *writer)
+    assert result.returncode == 0
+    assert "1 of its child processes did" in result.stderr
+    assert not page.exists()
+
+
+def test_program_ended_by_a_signal(hakmem: Run, marker_library: Path, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    options = ["run", "--library", marker_library, "--report", page, "--"]
+    result = hakmem(*options, "sh", "-c", "kill -SEGV $$")
+    assert result.returncode == 128 + signal.SIGSEGV
+    assert "ended by SIGSEGV" in result.stderr
+    assert not page.exists()
+
+
+def test_program_that_leaves_no_profile(hakmem: Run, marker_library: Path, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    result = hakmem("run", "--library", marker_library, "--report", page, "--", "true")
+    assert result.returncode == 0
+    assert "left no profile" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        (["--report", "p.html", "--", "no-such-program"], 127, "not found"),
+        (["--report", "/no/such/folder/p.html", "--", "true"], 125, "/no/such/folder"),
+        (["--report", "p.html", "--conf", "profile_output:x", "--", "true"], 125, "leave"),
+        (["--report", "p.html"], 125, "needs a CMD"),
+    ],
+)
+def test_own_failures(
+    hakmem: Run, marker_library: Path, arguments: list[str], status: int, message: str
+) -> None:
+    result = hakmem("run", "--library", marker_library, *arguments)
+    assert result.returncode == status
+    assert message in result.stderr
+
+
+def test_signals_reach_the_program(marker_library: Path, tmp_path: Path) -> None:
+    """It says that it is ready, and ends by its own choice when it is told to."""
+    program = "trap 'exit 7' TERM; echo ready; while :; do sleep 0.05; done"
+    command = [sys.executable, "-I", "-m", "hakmem", "run", "--library", str(marker_library)]
+    command += ["--report", str(tmp_path / "page.html"), "--", "sh", "-c", program]
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("HAKMEM_")}
+    with subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == b"ready\n"
+        child.send_signal(signal.SIGTERM)
+        assert child.wait(timeout=60) == 7
+
+
+def test_memory_over_weeks_stays_small() -> None:
+    memory = ResidentMemory(os.getpid())
+    for _ in range(3 * MOST_POINTS):
+        memory.look()
+    assert len(memory.points) < MOST_POINTS
+    assert memory.pause_s >= 4 * PAUSE_S
+    now = time.monotonic_ns() // 1_000_000
+    assert all(0 < ms <= now and size > 0 for ms, size in memory.points)

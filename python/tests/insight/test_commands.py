@@ -1,0 +1,168 @@
+"""`hakmem report` and `hakmem diff` as users call them, on files and on a process."""
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+from conftest import Run
+from synthetic_area import build, shown
+
+from hakmem.insight.profile import Profile, profile_of
+
+OBJECT = 1024
+MAPS = "560000000000-560000100000 r-xp 00000000 fe:00 12    /opt/none/app\n"
+STACKS = [[0x560000000101, 0x560000000201], [0x560000000301, 0x560000000201]]
+
+
+def area(samples: tuple[int, int], interval: int = 524288) -> bytes:
+    return built(samples, interval).data
+
+
+def built(samples: tuple[int, int], interval: int = 524288):  # noqa: ANN201
+    """Two call stacks with so many live samples of 1 MiB each."""
+    sites, blocks, words = [], [], []
+    for index, (stack, count) in enumerate(zip(STACKS, samples, strict=True)):
+        sites.append(
+            {
+                "hash": index + 1,
+                "stack": len(words),
+                "depth": len(stack),
+                "live_bytes": count << 20,
+                "live_objects": count * OBJECT,
+                "total_bytes": 2 * count << 20,
+                "total_objects": 2 * count * OBJECT,
+                "peak_bytes": count << 20,
+                "peak_objects": count * OBJECT,
+                "first_ms": 2000,
+                "last_ms": 90_000,
+                "samples": 2 * count,
+                "live_samples": count,
+                "lifetimes": [0, 0, count, 0, 0, 0, 0, 0],
+            }
+        )
+        words += [{"address": address} for address in stack]
+        blocks += [
+            {
+                "address": 0x1000 * (len(blocks) + number + 1),
+                "size": 1 << 20,
+                "usable": 1 << 20,
+                "weight_bytes": 1 << 20,
+                "weight_objects": OBJECT,
+                "born_ms": 3000 + number,
+                "site": index,
+                "tid": 7,
+            }
+            for number in range(count)
+        ]
+    process = {
+        "pid": 77,
+        "page_size": 4096,
+        "shown_ms": 1000,
+        "changed_ms": 100_000,
+        "interval": interval,
+        "samples": sum(samples),
+    }
+    return build(
+        {
+            "process": [process],
+            "settings": [{"retain": 5}],
+            "sites": sites,
+            "stacks": words,
+            "blocks": blocks,
+            "timeline": [{"ms": 1000, "live_bytes": 1}, {"ms": 2000, "live_bytes": 2}],
+        }
+    )
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "heap.77"
+    path.write_bytes(area((30, 10)) + MAPS.encode() + b"build-id 560000000000 abcd\n")
+    return path
+
+
+def test_profile_of_a_file(file: Path) -> None:
+    profile: Profile = profile_of(str(file))
+    assert [site.stack for site in profile.sites] == [tuple(stack) for stack in STACKS]
+    assert (profile.sites[0].live_objects, profile.sites[0].lifetimes[2]) == (30.0, 30)
+    assert len(profile.blocks) == 40
+    assert profile.blocks[0].weight_objects == 1.0
+    assert (profile.age_ms, profile.command) == (99_000, "/opt/none/app")
+    assert profile.modules[0].build_id == "abcd"
+    assert [point.live_bytes for point in profile.timeline] == [1, 2]
+    assert profile.taken_at == file.stat().st_mtime
+
+
+def test_table(hakmem: Run, file: Path) -> None:
+    result = hakmem("report", file, environment={"COLUMNS": "140"})
+    assert result.returncode == 0, result.stderr
+    assert "/opt/none/app (process 77)" in result.stdout
+    assert "40.0 MiB live now" in result.stdout
+    rows = [line for line in result.stdout.splitlines() if "app+0x" in line]
+    assert ["30.0 MiB" in rows[0], "10.0 MiB" in rows[1], "app+0x100" in rows[0]] == [True] * 3
+    assert "No leak suspects" in result.stdout
+    assert "\x1b" not in result.stdout
+
+
+def test_json(hakmem: Run, file: Path) -> None:
+    result = hakmem("report", file, "--view", "total", "--json")
+    found = json.loads(result.stdout)
+    assert found["totals"]["total"]["value"] == 80 << 20
+    assert [site["bytes"] for site in found["sites"]] == [60 << 20, 20 << 20]
+    assert found["suspects"] == []
+
+
+def test_files(hakmem: Run, file: Path, tmp_path: Path) -> None:
+    names = {
+        kind: tmp_path / f"out.{kind}" for kind in ("pprof", "collapsed", "speedscope", "html")
+    }
+    options = [word for kind, path in names.items() for word in (f"--{kind}", path)]
+    result = hakmem("report", file, *options)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout == ""
+    assert gzip.decompress(names["pprof"].read_bytes())
+    assert names["collapsed"].read_text().startswith(f"app+0x200;app+0x100 {30 << 20}\n")
+    assert json.loads(names["speedscope"].read_text())["profiles"]
+    assert "40.0 MiB live" in names["html"].read_text(encoding="utf-8")
+
+
+def test_running_process(hakmem: Run, tmp_path: Path) -> None:
+    with shown(built((30, 10)), tmp_path) as pid:
+        result = hakmem("report", str(pid), "--json")
+        assert result.returncode == 0, result.stderr
+        found = json.loads(result.stdout)
+    assert found["pid"] == pid
+    assert " -I -c " in found["command"]
+
+
+@pytest.mark.parametrize(
+    ("interval", "message"), [(0, "HAKMEM_PROFILE=1"), (524288, "HAKMEM_PROFILE_INTERVAL")]
+)
+def test_empty_profile_says_why(hakmem: Run, tmp_path: Path, interval: int, message: str) -> None:
+    path = tmp_path / "empty"
+    path.write_bytes(area((0, 0), interval) + MAPS.encode())
+    result = hakmem("report", path)
+    assert result.returncode == 1
+    assert message in result.stderr
+
+
+def test_diff(hakmem: Run, file: Path, tmp_path: Path) -> None:
+    later = tmp_path / "later"
+    later.write_bytes(area((30, 90)) + MAPS.encode())
+    result = hakmem("diff", file, later, environment={"COLUMNS": "140"})
+    assert result.returncode == 0, result.stderr
+    (row,) = [line for line in result.stdout.splitlines() if line.startswith("+80.0 MiB")]
+    assert "app+0x300" in row
+    folded, page = tmp_path / "diff.folded", tmp_path / "diff.html"
+    result = hakmem("diff", file, later, "--collapsed", folded, "--html", page, "--json")
+    assert [one["bytes"] for one in json.loads(result.stdout)] == [80 << 20, 0]
+    assert f"app+0x200;app+0x300 {10 << 20} {90 << 20}\n" in folded.read_text()
+    assert "80.0 MiB more live now" in page.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("command", [["report"], ["diff", "1"]])
+def test_what_is_not_there(hakmem: Run, command: list[str]) -> None:
+    result = hakmem(*command, "/no/such/file")
+    assert result.returncode == 1
+    assert len(result.stderr.splitlines()) == 1

@@ -23,9 +23,11 @@ DELETED = " (deleted)"
 JIT = "[generated code]"
 NOWHERE = "[unknown]"
 MANGLED = ("_Z", "_R", "__Z", "__R")
-# What tells versions of a crate or copies of a function apart, and people nothing.
+# What tells versions of a crate, copies or aliases of a function apart, and people nothing.
 RUST_HASH = re.compile(r"::h[0-9a-f]{16}$|(?<=\w)\[[0-9a-f]{1,16}\]")
-CLONE = re.compile(r"( \[clone [^\]]*\])+$|\.(isra|part|constprop|cold|llvm)\.[\w.]+$|\.cold$")
+CLONE = re.compile(
+    r"( \[clone [^\]]*\])+$|\.(isra|part|constprop|cold|llvm)\.[\w.]+$|\.cold$|_alias_\d+$"
+)
 
 
 @dataclass(frozen=True)

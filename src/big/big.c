@@ -527,6 +527,15 @@ size_t big_purge(size_t keep)
     return bytes;
 }
 
+bool big_is_cached(size_t granule)
+{
+    for (size_t i = 0; i < least(big.cached, CACHE_SLOTS); i++) {
+        if (granule - big.cache[i].granule < big.cache[i].granules)
+            return true;
+    }
+    return false;
+}
+
 struct lock *big_lock(void)
 {
     return &big.lock;

@@ -49,6 +49,9 @@ HAK_INLINE size_t big_live_count(void)
     return load_relaxed(&hak_big.live_count);
 }
 
+/* For whoever explains an address, at any time and without the lock: whether the granule is cached. */
+bool big_is_cached(size_t granule);
+
 struct lock *big_lock(void);
 
 #endif

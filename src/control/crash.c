@@ -1,58 +1,237 @@
 #define _GNU_SOURCE
 #include "control/crash.h"
 
+#include <dlfcn.h>
 #include <errno.h>
+#include <link.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "control/machine.h"
+#include "control/place.h"
 #include "os/os.h"
-#include "slab/slab.h"
+
+enum {
+    REGISTER_LINES_MOST = 8,
+    LINE_MOST = 400,
+    NEAR_NULL = 64 << 10, /* nothing is ever mapped below */
+    STACK_AROUND =
+        4
+        << 10, /* an access so far below the stack pointer, or sixteen times above, is the stack's */
+    WAIT_STEPS = 200 /* of 10 ms, for another thread's report */
+};
+
+/* The one thread that reports. */
+static struct {
+    _Atomic bool taken, done;
+} reporter;
 
 static const char *signal_name(int number)
 {
     return number == SIGSEGV ? "SIGSEGV" : "SIGBUS";
 }
 
-/* Everything here reads side arrays only, which are mapped for every unit of the window's used part;
- * what other threads change meanwhile may be stale and never faults. */
-static size_t describe(char *out, size_t room, uintptr_t at)
+/* ---- lines ---- */
+
+/* All that is known of the block in which the address lies goes onto this line. */
+static void say_place(const char *name, const char *is, const struct place *p)
 {
-    size_t unit = unit_of((void *)at);
-    if (unit >= hak_region.units)
-        return os_format(out, room, "not in memory of hakmem");
-    uintptr_t word = unit_word(unit);
-    if (word == WORD_HEAP)
-        return os_format(out, room, "in hakmem's own data of a thread");
-    if (word == WORD_RUN || word == WORD_BIG)
-        return os_format(out, room, "in the unit where a live block of %u bytes starts",
-                         slab_at(unit)->size);
-    if (word == WORD_FREED)
-        return os_format(out, room, "in a large block that has been freed");
-    if (word <= WORD_TAG_MAX)
-        return os_format(out, room, "in hakmem's memory, in no slab");
-    const struct slab *s = slab_of_unit(unit);
-    size_t size = hak_classes[s->class].size;
-    size_t offset = at - (uintptr_t)slab_base(s);
-    return os_format(out, room, "%u bytes into block %u of a slab of %u-byte blocks at %p",
-                     offset % size, offset / size, size, (uintptr_t)slab_base(s));
+    char text[LINE_MOST];
+    place_text(p, text, sizeof text);
+    os_warn("%s %p%s %s", name, p->at, is, text);
 }
 
+/* Names the place in a file that an address of code has, without locks; false if it has none. glibc 2.35 and
+ * later can tell. */
+static bool code_text(uintptr_t at, char *out, size_t room)
+{
+#if __GLIBC_PREREQ(2, 35)
+#pragma weak _dl_find_object
+    struct dl_find_object found;
+    if (_dl_find_object == NULL || _dl_find_object((void *)at, &found) != 0)
+        return false;
+    const struct link_map *l = found.dlfo_link_map;
+    const char *slash = strrchr(l->l_name, '/'), *name = slash != NULL ? slash + 1 : l->l_name;
+    os_format(out, room, "%s+%p", *name != '\0' ? name : program_invocation_short_name,
+              at - l->l_addr);
+    return true;
+#else
+    (void)at, (void)out, (void)room;
+    return false;
+#endif
+}
+
+static void say_instruction(const struct machine *m)
+{
+    char text[LINE_MOST];
+    if (code_text(m->instruction, text, sizeof text))
+        os_warn("by the instruction at %p, %s", m->instruction, text);
+    else
+        os_warn("by the instruction at %p", m->instruction);
+    if (hak_thread.depth > 0)
+        os_warn(
+            "inside malloc or free: something has written to a free block, or past a block's end");
+}
+
+/* Who jumped to where no code is has left the address to return to, if it was a call. */
+static void say_caller(const struct machine *m)
+{
+    char text[LINE_MOST];
+    uintptr_t caller = *(const uintptr_t *)m->stack;
+    if (code_text(caller, text, sizeof text))
+        os_warn("called before %p, %s", caller, text);
+}
+
+static bool is_of_stack(const struct machine *m, uintptr_t at)
+{
+    return at + STACK_AROUND >= m->stack && at < m->stack + 16 * (uintptr_t)STACK_AROUND;
+}
+
+static const char *bus_reason(int code)
+{
+    if (code == BUS_ADRERR)
+        return "behind the end of the file that is mapped there, or no memory is left for it";
+    return code == BUS_ADRALN ? "not aligned for this access" : "memory that the hardware has lost";
+}
+
+static void say_address(int number, int code, const struct machine *m, uintptr_t at)
+{
+    struct place p;
+    place_find(&p, at);
+    if (p.kind != PLACE_FOREIGN)
+        say_place("the address", " is", &p);
+    else if (number == SIGBUS)
+        os_warn("the address is %s", bus_reason(code));
+    else if (at < NEAR_NULL)
+        os_warn("the address is %u bytes from NULL: a null pointer was used", at);
+    else if (is_of_stack(m, at))
+        os_warn("the address is at the stack pointer: the stack is full");
+    else
+        os_warn("the address is not hakmem's memory");
+}
+
+/* ---- registers ---- */
+
+static bool seen_before(const struct machine *m, size_t i)
+{
+    for (size_t k = 0; k < i; k++) {
+        if (m->values[k] == m->values[i])
+            return true;
+    }
+    return false;
+}
+
+static void say_register(const struct machine *m, size_t i, const struct place *p)
+{
+    char names[4 * MACHINE_REGISTERS_MOST + 1] = "", name[8];
+    size_t n = 0;
+    for (size_t k = i; k < m->registers; k++) {
+        if (m->values[k] != m->values[i])
+            continue;
+        machine_register_name(k, name, sizeof name);
+        n += os_format(names + n, sizeof names - n, n == 0 ? "%s" : " %s", name);
+    }
+    say_place(names, ":", p);
+}
+
+/* Pointers into blocks, but for the one that has been spoken of. Those into free blocks come first: it is they that
+ * point to what is gone. Returns how many lines are left. */
+static int say_registers(const struct machine *m, uintptr_t said, bool freed, int lines)
+{
+    for (size_t i = 0; i < m->registers && lines > 0; i++) {
+        struct place p;
+        place_find(&p, m->values[i]);
+        if (!place_is_block(&p) || place_is_freed(&p) != freed || p.at == said || seen_before(m, i))
+            continue;
+        say_register(m, i, &p);
+        lines--;
+    }
+    return lines;
+}
+
+/* ---- reports ---- */
+
+static void report_fault(int number, const siginfo_t *info, const void *context)
+{
+    struct machine m;
+    uintptr_t at = (uintptr_t)info->si_addr;
+    machine_read(&m, context);
+    size_t thread = (size_t)syscall(SYS_gettid);
+    if (info->si_code == SI_KERNEL) {
+        /* The processor refuses such an address before it looks for memory, and does not tell it. */
+        os_warn("%s in thread %u: a pointer that is no address", signal_name(number), thread);
+    } else {
+        os_warn("%s in thread %u: %s %p", signal_name(number), thread, m.access, at);
+        say_address(number, info->si_code, &m, at);
+    }
+    say_instruction(&m);
+    int lines = say_registers(&m, at, true, REGISTER_LINES_MOST);
+    (void)say_registers(&m, at, false, lines);
+    if (m.instruction == at)
+        say_caller(&m);
+}
+
+/* hakmem has ended the program and said why. Of any other abort nothing is said: the program has its reason, and
+ * by now abort() has put its own values into the registers. */
+static void report_abort(void)
+{
+    struct place p;
+    place_find(&p, os_fatal_address());
+    if (p.kind != PLACE_FOREIGN)
+        say_place("the address", " is", &p);
+}
+
+/* From the kernel, because of what the thread did: it will do so again. */
+static bool is_fault(int number, const siginfo_t *info)
+{
+    return number != SIGABRT && info->si_code > 0 &&
+           !(number == SIGBUS && info->si_code == BUS_MCEERR_AO);
+}
+
+static void report(int number, const siginfo_t *info, const void *context)
+{
+    if (number == SIGABRT)
+        report_abort();
+    else if (is_fault(number, info))
+        report_fault(number, info, context);
+    else if (info->si_code <= 0)
+        os_warn("%s sent by process %u", signal_name(number), (size_t)info->si_pid);
+    store_release(&reporter.done, true);
+}
+
+/* Another thread reports: ending the process now would cut it short. */
+static void await_report(void)
+{
+    static const struct timespec step = {0, 10 * 1000 * 1000};
+    for (int i = 0; i < WAIT_STEPS && !load_acquire(&reporter.done); i++)
+        nanosleep(&step, NULL);
+}
+
+/* On return a fault repeats, now with the default disposition; what was sent must be sent once more. */
+static void die_as_before(int number, siginfo_t *info)
+{
+    struct sigaction standard;
+    memset(&standard, 0, sizeof standard);
+    standard.sa_handler = SIG_DFL;
+    sigaction(number, &standard, NULL);
+    if (!is_fault(number, info))
+        syscall(SYS_rt_tgsigqueueinfo, getpid(), syscall(SYS_gettid), number, info);
+}
+
+/* All signals are blocked. A fault in here therefore ends the process at once, by the same signal as a rule. */
 static HAK_COLD void on_crash(int number, siginfo_t *info, void *context)
 {
-    (void)context;
     int saved = errno;
-    /* The disposition is the default again (SA_RESETHAND): a fault repeats on return; what another
-     * program sent has no address and must be sent once more. */
-    if (info->si_code > 0) {
-        char what[160];
-        describe(what, sizeof what, (uintptr_t)info->si_addr);
-        os_warn("%s at address %p: %s", signal_name(number), (uintptr_t)info->si_addr, what);
-    } else {
-        os_warn("%s sent by process %u", signal_name(number), (size_t)info->si_pid);
-        syscall(SYS_tgkill, getpid(), syscall(SYS_gettid), number);
-    }
+    bool taken = false;
+    if (atomic_compare_exchange_strong(&reporter.taken, &taken, true))
+        report(number, info, context);
+    else
+        await_report();
+    die_as_before(number, info);
     errno = saved;
 }
 
@@ -61,7 +240,8 @@ static void install(int number)
     struct sigaction old, new;
     memset(&new, 0, sizeof new);
     new.sa_sigaction = on_crash;
-    new.sa_flags = (int)(SA_SIGINFO | SA_RESETHAND | SA_ONSTACK);
+    new.sa_flags = SA_SIGINFO | SA_ONSTACK;
+    sigfillset(&new.sa_mask);
     if (sigaction(number, &new, &old) == 0 && old.sa_handler != SIG_DFL)
         sigaction(number, &old, NULL); /* seldom: a library that started earlier has one */
 }
@@ -70,4 +250,5 @@ void crash_install(void)
 {
     install(SIGSEGV);
     install(SIGBUS);
+    install(SIGABRT);
 }

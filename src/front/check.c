@@ -94,6 +94,13 @@ void check_live(const void *p, const char *what)
         die(p, what);
 }
 
+bool check_is_live(const void *p)
+{
+    size_t index = ((uintptr_t)p - hak_region.base) >> STEP_SHIFT;
+    const _Atomic uint64_t *m = load_acquire(&map);
+    return m != NULL && (load_relaxed(&m[index / BITS]) >> (index % BITS) & 1) != 0;
+}
+
 void check_alignment(const void *p, size_t alignment, const char *what)
 {
     if (p != NULL && (!is_power_of_two(alignment) || ((uintptr_t)p & (alignment - 1)) != 0))

@@ -16,6 +16,8 @@ void check_live(const void *p, const char *what);
 /* The alignment must be that of the request, and the size one that gives such a block. */
 void check_alignment(const void *p, size_t alignment, const char *what);
 void check_size(const void *p, size_t alignment, size_t size, const char *what);
+/* Whether the map says that a block starts at p, which lies in the window. Changes nothing. */
+bool check_is_live(const void *p);
 
 #else
 

@@ -13,6 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/atomic.h"
+
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
@@ -213,6 +215,7 @@ struct text {
     char *out;
     size_t room;
     size_t length;
+    uintptr_t address; /* the first one in it */
 };
 
 static void put(struct text *t, char c)
@@ -239,9 +242,9 @@ static void put_text(struct text *t, const char *s)
         put(t, *s);
 }
 
-static size_t format_into(char *out, size_t room, const char *format, va_list args)
+static struct text format_into(char *out, size_t room, const char *format, va_list args)
 {
-    struct text t = {out, room, 0};
+    struct text t = {out, room, 0, 0};
     for (const char *f = format; *f != '\0'; f++) {
         if (*f != '%') {
             put(&t, *f);
@@ -253,47 +256,60 @@ static size_t format_into(char *out, size_t room, const char *format, va_list ar
         } else if (*f == 'u') {
             put_number(&t, va_arg(args, size_t), 10);
         } else if (*f == 'p') {
+            uintptr_t address = va_arg(args, uintptr_t);
             put_text(&t, "0x");
-            put_number(&t, (uint64_t)va_arg(args, uintptr_t), 16);
+            put_number(&t, address, 16);
+            if (t.address == 0)
+                t.address = address;
         } else {
             put(&t, *f);
         }
     }
     t.out[t.length] = '\0';
-    return t.length;
+    return t;
 }
 
 HAK_COLD size_t os_format(char *out, size_t room, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    size_t length = format_into(out, room, format, args);
+    size_t length = format_into(out, room, format, args).length;
     va_end(args);
     return length;
 }
 
-static void write_line(const char *format, va_list args)
+/* Returns the first address in it. */
+static uintptr_t write_line(const char *format, va_list args)
 {
     char line[512];
     size_t length = os_format(line, sizeof line, "hakmem: ");
-    length += format_into(line + length, sizeof line - length - 1, format, args);
+    struct text t = format_into(line + length, sizeof line - length - 1, format, args);
+    length += t.length;
     line[length++] = '\n';
     os_write(STDERR_FILENO, line, length);
+    return t.address;
 }
 
 HAK_COLD void os_warn(const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    write_line(format, args);
+    (void)write_line(format, args);
     va_end(args);
 }
+
+static _Atomic uintptr_t fatal_address;
 
 HAK_COLD void os_fatal(const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    write_line(format, args);
+    store_relaxed(&fatal_address, write_line(format, args));
     va_end(args);
     abort();
+}
+
+uintptr_t os_fatal_address(void)
+{
+    return load_relaxed(&fatal_address);
 }

@@ -74,6 +74,9 @@ void os_write(int fd, const char *text, size_t length);
 /* One line `hakmem: ...` on standard error, then abort. Formats: %s text, %p address, %u size_t. */
 _Noreturn void os_fatal(const char *format, ...);
 
+/* The first address that os_fatal named; 0: it was not called, or named none. */
+uintptr_t os_fatal_address(void);
+
 /* One line `hakmem: ...` on standard error. Same formats. */
 void os_warn(const char *format, ...);
 

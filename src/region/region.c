@@ -37,6 +37,7 @@ static struct {
     _Atomic size_t top;       /* one past the highest granule ever taken */
     size_t committed;         /* granules whose side arrays are usable */
     char *words_at, *maps_at; /* where the pairs of side arrays meet */
+    uintptr_t arrays, arrays_end;
 } region;
 
 /* ---- choosing the window ---- */
@@ -85,6 +86,8 @@ static bool reserve_side_arrays(size_t granules)
         return false;
     region.words_at = (char *)round_up((uintptr_t)got, UNIT_SIZE) + slabs;
     region.maps_at = region.words_at + words + supers;
+    region.arrays = (uintptr_t)region.words_at - slabs;
+    region.arrays_end = (uintptr_t)region.maps_at + maps;
     if (!os_allow_reading(region.words_at, words)) {
         os_unmap(got, slabs + words + supers + maps + UNIT_SIZE);
         return false;
@@ -238,10 +241,14 @@ static enum granule_state state_of(size_t granule)
                : GRANULE_UNMAPPED;
 }
 
+static bool state_is_free(enum granule_state s)
+{
+    return s == GRANULE_UNMAPPED || s == GRANULE_CLEAN || s == GRANULE_USED;
+}
+
 static bool is_free(size_t granule)
 {
-    enum granule_state s = state_of(granule);
-    return s == GRANULE_UNMAPPED || s == GRANULE_CLEAN || s == GRANULE_USED;
+    return state_is_free(state_of(granule));
 }
 
 static size_t free_run_at(size_t first, size_t wanted)
@@ -418,6 +425,16 @@ bool region_can_forget(void)
 size_t region_top(void)
 {
     return load_acquire(&region.top);
+}
+
+bool region_is_free(size_t granule)
+{
+    return state_is_free((enum granule_state)super_at(granule)->state);
+}
+
+bool region_in_arrays(uintptr_t at)
+{
+    return at >= region.arrays && at < region.arrays_end;
 }
 
 struct lock *region_lock(void)

@@ -85,6 +85,11 @@ bool region_can_forget(void);
 /* One past the highest granule that was ever taken. */
 size_t region_top(void);
 
+/* For whoever explains an address, at any time and without a lock: whether a granule below the top is
+ * nobody's now, and whether an address lies in the side arrays. */
+bool region_is_free(size_t granule);
+bool region_in_arrays(uintptr_t at);
+
 /* The lock, for fork. */
 struct lock *region_lock(void);
 

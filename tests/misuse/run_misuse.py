@@ -3,9 +3,9 @@
 usage: run_misuse.py --program MISUSE --flavour {release,debug,secure} [--library LIBRARY] [NAME...]
        run_misuse.py --markdown
 
-A detected misuse ends with SIGABRT and exactly one line on standard error, which starts with
-"hakmem: ", names the address and matches the row's regular expression. An undetected one lets the
-program go on. LIBRARY is preloaded into the programs; without it the environment decides.
+A detected misuse ends with SIGABRT and a line on standard error, which starts with "hakmem: ", names
+the address and matches the row's regular expression; for an address in hakmem's memory one more line
+says what lies there. An undetected one lets the program go on. LIBRARY is preloaded into the programs; without it the environment decides.
 """
 
 import argparse
@@ -61,13 +61,15 @@ def detection_errors(row: Row, done: subprocess.CompletedProcess[str]) -> list[s
     if done.returncode != -signal.SIGABRT:
         errors.append(f"ended with {done.returncode} instead of SIGABRT")
     lines = done.stderr.splitlines()
-    if len(lines) != 1 or not lines[0].startswith("hakmem: "):
-        return [*errors, "standard error is not one line that starts with 'hakmem: '"]
+    if len(lines) not in (1, 2) or not all(line.startswith("hakmem: ") for line in lines):
+        return [*errors, "standard error is not one or two lines that start with 'hakmem: '"]
     address = re.search(r"^address (0x[0-9a-f]+)$", done.stdout, re.MULTILINE)
     if address is None:
         errors.append("the program did not reach its misuse")
     elif re.search(rf"\b{address[1]}\b", lines[0]) is None:
         errors.append(f"the line does not name {address[1]}")
+    elif any(not line.startswith(f"hakmem: the address {address[1]} is ") for line in lines[1:]):
+        errors.append("the second line does not explain it")
     if re.search(row.message, lines[0]) is None:
         errors.append(f"the line does not match /{row.message}/")
     return errors

@@ -1,0 +1,342 @@
+#include "control/place.h"
+
+#include "big/big.h"
+#include "front/check.h"
+#include "heap/registry.h"
+#include "heap/runs.h"
+#include "os/os.h"
+#include "super/super.h"
+
+/* ---- whether a block of a slab is free ---- */
+
+/* Who has been found to hold a block. */
+struct search {
+    uintptr_t block;
+    uint32_t class;
+    const struct heap *in; /* NULL: nobody yet */
+};
+
+/* Arrays of slots do not cross units, and theirs stay mapped: what fails this has just been exchanged. */
+static bool are_slots(void **from, void **to)
+{
+    size_t unit = unit_of(from);
+    return from < to && unit < hak_region.units && unit == unit_of(to - 1) &&
+           unit_word(unit) == WORD_HEAP;
+}
+
+static void search_magazine(struct heap *h, void *context)
+{
+    struct search *s = context;
+    const struct magazine *m = magazine_of(h, s->class);
+    void **top = __atomic_load_n(&m->top, __ATOMIC_RELAXED);
+    void **end = __atomic_load_n(&m->end, __ATOMIC_RELAXED);
+    if (__atomic_load_n(&m->start, __ATOMIC_RELAXED) == MAGAZINE_CLOSED && end != NULL)
+        end += m->cap;
+    if (s->in != NULL || !are_slots(top, end))
+        return;
+    for (; top < end; top++) {
+        if (__atomic_load_n((uintptr_t *)top, __ATOMIC_RELAXED) == s->block)
+            s->in = h;
+    }
+}
+
+/* Parcels that this thread is filling: other threads' may go at any time. */
+static bool is_in_parcel(uintptr_t block)
+{
+    for (int i = 0; i < OUTBOX_SLOTS; i++) {
+        const struct parcel *c = hak_thread.heap->outbox[i].parcel;
+        for (uint32_t k = 0; c != NULL && k < c->count && k < PARCEL_BLOCKS; k++) {
+            if ((uintptr_t)c->blocks[k] == block)
+                return true;
+        }
+    }
+    return false;
+}
+
+static bool starts_block(const struct slab *s, const struct block *b)
+{
+    return (const char *)b >= slab_base(s) && (const char *)b < slab_frontier(s) &&
+           slab_block_starts_at(s, b);
+}
+
+/* Of a slab whose free blocks are linked: whether the block is among them. The links are the program's to
+ * destroy, so none is followed that leaves the slab, and never more than there are blocks. `*damaged`: one
+ * would have. */
+static bool is_linked(const struct slab *s, uintptr_t block, bool *damaged)
+{
+    const struct block *b = s->free;
+    for (uint32_t n = 0; b != NULL && n < hak_classes[s->class].capacity; n++) {
+        if (!starts_block(s, b)) {
+            *damaged = true;
+            return false;
+        }
+        if ((uintptr_t)b == block)
+            return true;
+        b = __atomic_load_n(&b->next, __ATOMIC_RELAXED);
+    }
+    return false;
+}
+
+static const char *magazine_owner(const struct heap *h)
+{
+    if (h == hak_thread.heap)
+        return ", in this thread's magazine";
+    return load_relaxed(&h->state) == HEAP_ORPHAN ? ", in the magazine of an ended thread"
+                                                  : ", in another thread's magazine";
+}
+
+/* A block that has been cut. */
+static void find_state(struct place *p, const struct slab *s, uint32_t index)
+{
+    struct search search = {p->block, p->class, NULL};
+    bool damaged = false;
+    p->kind = PLACE_FREE;
+    registry_each(search_magazine, &search);
+    if (search.in != NULL)
+        p->state = magazine_owner(search.in);
+    else if (slab_is_mapped(s) ? slab_knows_free(s, (void *)p->block, index)
+                               : is_linked(s, p->block, &damaged))
+        p->state = ", back in its slab";
+    else if (is_in_parcel(p->block))
+        p->state = ", freed by this thread, on its way to its heap";
+#if HAK_CHECKED
+    else if (!check_is_live((void *)p->block))
+        p->state = ", on its way to its heap";
+#endif
+    else
+        p->kind = PLACE_LIVE;
+    if (damaged)
+        p->state = " (its slab's list of free blocks has been overwritten)";
+}
+
+/* ---- what covers an address ---- */
+
+static void in_slab(struct place *p, const struct slab *s)
+{
+    const struct class_info *c = &hak_classes[s->class];
+    size_t offset = p->at - (uintptr_t)slab_base(s), index = offset / c->size;
+    p->class = s->class;
+    p->slab = (uintptr_t)slab_base(s);
+    p->heap = load_relaxed(&s->heap);
+    p->size = c->size;
+    if (index >= c->capacity) { /* what is left of the slab behind its last block */
+        p->kind = PLACE_VACANT;
+        return;
+    }
+    p->block = p->slab + index * c->size;
+    if (index < s->carved) {
+        find_state(p, s, (uint32_t)index);
+    } else {
+        p->kind = index < s->high ? PLACE_FREE : PLACE_FRESH;
+        p->state = p->kind == PLACE_FREE ? ", back in its slab" : "";
+    }
+}
+
+/* A run or paged slab that starts in the unit: its bytes; 0: none does. */
+static size_t starting_in(size_t unit)
+{
+    uintptr_t word = unit_word(unit);
+    if (word == WORD_RUN)
+        return slab_at(unit)->size;
+    return word > WORD_TAG_MAX && slab_at(unit)->class >= FIRST_PAGED
+               ? hak_classes[slab_at(unit)->class].size
+               : 0;
+}
+
+static void of_pages(struct place *p, uintptr_t block, size_t size, enum place_kind kind)
+{
+    p->kind = kind;
+    p->block = block;
+    p->size = size;
+}
+
+/* The unit of the granule in which the last live block of pages starts that starts no higher than the address;
+ * REGION_NONE: none does. They do not overlap, so no other can hold it. */
+static ptrdiff_t nearest_pages(size_t unit, uintptr_t at)
+{
+    size_t first = unit & ~(size_t)(GRANULE_UNITS - 1);
+    for (size_t u = unit + 1; u-- > first;) {
+        if (starting_in(u) != 0 && (uintptr_t)run_address(u) <= at)
+            return (ptrdiff_t)u;
+    }
+    return REGION_NONE;
+}
+
+static bool in_live_pages(struct place *p, ptrdiff_t nearest)
+{
+    if (nearest < 0)
+        return false;
+    size_t unit = (size_t)nearest, size = starting_in(unit);
+    uintptr_t start = (uintptr_t)run_address(unit);
+    if (p->at - start >= size)
+        return false;
+    if (unit_word(unit) == WORD_RUN)
+        of_pages(p, start, size, PLACE_LIVE);
+    else
+        in_slab(p, slab_at(unit));
+    return true;
+}
+
+/* Farther away nobody means the block any more. */
+enum { BEHIND_MOST = UNIT_SIZE };
+
+static bool behind_live_pages(struct place *p, ptrdiff_t nearest)
+{
+    if (nearest < 0)
+        return false;
+    size_t size = starting_in((size_t)nearest);
+    uintptr_t start = (uintptr_t)run_address((size_t)nearest);
+    if (p->at - start - size < BEHIND_MOST)
+        of_pages(p, start, size, PLACE_BEHIND);
+    return true;
+}
+
+/* What was freed keeps its size in the unit where it started until another block starts there. */
+static bool in_freed_run(struct place *p, size_t unit)
+{
+    size_t first = unit & ~(size_t)(GRANULE_UNITS - 1);
+    for (size_t u = unit + 1; u-- > first;) {
+        uintptr_t start = (uintptr_t)run_address(u);
+        size_t size = slab_at(u)->size;
+        if (unit_word(u) != WORD_FREED || size > RUN_MAX || start > p->at || p->at - start >= size)
+            continue;
+        of_pages(p, start, size, PLACE_FREE);
+        p->state = "";
+        return true;
+    }
+    return false;
+}
+
+/* The granule in which a big block starts, live or freed, that covers this one; REGION_NONE: there is none. */
+static ptrdiff_t big_start(size_t granule, uintptr_t word)
+{
+    for (size_t g = granule + 1; g-- > 0;) {
+        const struct slab *s = slab_at(g * GRANULE_UNITS);
+        if (unit_word(g * GRANULE_UNITS) == word && (word == WORD_BIG || s->size > RUN_MAX) &&
+            granule - g < s->granules)
+            return (ptrdiff_t)g;
+    }
+    return REGION_NONE;
+}
+
+static bool in_live_big(struct place *p, size_t granule)
+{
+    ptrdiff_t g = big_start(granule, WORD_BIG);
+    if (g < 0)
+        return false;
+    uintptr_t start = (uintptr_t)granule_address((size_t)g);
+    size_t size = slab_at((size_t)g * GRANULE_UNITS)->size;
+    of_pages(p, start, size, p->at - start < size ? PLACE_LIVE : PLACE_BEHIND);
+    return true;
+}
+
+static bool in_freed_big(struct place *p, size_t granule)
+{
+    ptrdiff_t g = big_start(granule, WORD_FREED);
+    if (g < 0)
+        return false;
+    of_pages(p, (uintptr_t)granule_address((size_t)g), slab_at((size_t)g * GRANULE_UNITS)->size,
+             PLACE_FREE);
+    p->state = big_is_cached(granule)    ? ", kept for the next large block"
+               : region_is_free(granule) ? ", given back to the kernel"
+                                         : "";
+    return true;
+}
+
+/* Whether the unit is a free one of a SuperSlab, whatever its granule was before. */
+static bool is_free_unit(size_t unit)
+{
+    uint32_t free = load_relaxed(&super_at(unit / GRANULE_UNITS)->free);
+    return (free >> (unit % GRANULE_UNITS) & 1) != 0;
+}
+
+static void in_pages(struct place *p, size_t unit)
+{
+    size_t granule = unit / GRANULE_UNITS;
+    ptrdiff_t nearest = region_is_free(granule) ? REGION_NONE : nearest_pages(unit, p->at);
+    (void)(in_live_pages(p, nearest) || (!region_is_free(granule) && in_live_big(p, granule)) ||
+           in_freed_run(p, unit) || in_freed_big(p, granule) || behind_live_pages(p, nearest));
+}
+
+static void in_window(struct place *p, size_t unit)
+{
+    uintptr_t word = unit_word(unit);
+    p->kind = PLACE_VACANT;
+    if (unit / GRANULE_UNITS >= region_top())
+        p->kind = PLACE_UNTOUCHED;
+    else if (word == WORD_HEAP)
+        p->kind = PLACE_HEAP;
+    else if (word > WORD_TAG_MAX && slab_at(unit)->class < FIRST_PAGED)
+        in_slab(p, slab_of_unit(unit));
+    else if (!is_free_unit(unit))
+        in_pages(p, unit);
+}
+
+void place_find(struct place *p, uintptr_t at)
+{
+    size_t unit = unit_of((void *)at);
+    *p = (struct place){.kind = PLACE_FOREIGN, .at = at, .class = CLASS_COUNT, .state = ""};
+    if (unit < hak_region.units)
+        in_window(p, unit);
+    else if (region_in_arrays(at))
+        p->kind = PLACE_ARRAYS;
+}
+
+bool place_is_block(const struct place *p)
+{
+    return p->block != 0;
+}
+
+bool place_is_freed(const struct place *p)
+{
+    return p->kind == PLACE_FREE || p->kind == PLACE_FRESH;
+}
+
+/* ---- in words ---- */
+
+static const char *heap_owner(const struct heap *h)
+{
+    if (h == hak_thread.heap)
+        return "this thread's heap";
+    return load_relaxed(&h->state) == HEAP_ORPHAN ? "an ended thread's heap"
+                                                  : "another thread's heap";
+}
+
+static size_t slab_text(const struct place *p, char *out, size_t room)
+{
+    size_t n = os_format(out, room, " (class %u, slab %p", (size_t)p->class, p->slab);
+    if (p->heap != NULL)
+        n += os_format(out + n, room - n, ", %s %p", heap_owner(p->heap), (uintptr_t)p->heap);
+    return n + os_format(out + n, room - n, ")");
+}
+
+static size_t block_text(const struct place *p, char *out, size_t room)
+{
+    static const char *const names[] = {[PLACE_FREE] = "a free",
+                                        [PLACE_FRESH] = "a never used",
+                                        [PLACE_LIVE] = "a live",
+                                        [PLACE_BEHIND] = "a live"};
+    size_t offset = p->at - p->block, n;
+    if (p->kind == PLACE_BEHIND)
+        n = os_format(out, room, "%u bytes past the end of ", offset - p->size);
+    else if (offset == 0)
+        n = os_format(out, room, "the start of ");
+    else
+        n = os_format(out, room, "%u bytes into ", offset);
+    n += os_format(out + n, room - n, "%s block of %u bytes at %p%s", names[p->kind], p->size,
+                   p->block, p->state);
+    return p->class < CLASS_COUNT ? n + slab_text(p, out + n, room - n) : n;
+}
+
+size_t place_text(const struct place *p, char *out, size_t room)
+{
+    static const char *const names[] = {
+        [PLACE_FOREIGN] = "not hakmem's memory",
+        [PLACE_ARRAYS] = "in hakmem's own tables",
+        [PLACE_HEAP] = "in hakmem's own data of a thread",
+        [PLACE_UNTOUCHED] = "in hakmem's range of addresses, where nothing has been allocated yet",
+        [PLACE_VACANT] = "in hakmem's memory, in no block now: freed, or not handed out yet",
+    };
+    return place_is_block(p) ? block_text(p, out, room)
+                             : os_format(out, room, "%s", names[p->kind]);
+}

@@ -28,9 +28,25 @@ else()
     set(HAK_CHECKED 0)
 endif()
 
+option(HAKMEM_PROBES "Probes for bpftrace, perf and others on slow paths (needs <sys/sdt.h>)" ON)
+if(HAKMEM_PROBES)
+    include(CheckIncludeFile)
+    check_include_file(sys/sdt.h HAK_HAS_SDT)
+    if(NOT HAK_HAS_SDT)
+        unset(HAK_HAS_SDT CACHE) # looked for again once it has been installed
+        message(FATAL_ERROR "hakmem: <sys/sdt.h> is missing, which the probes are made with. Install "
+            "systemtap-sdt-dev (Debian, Ubuntu) or systemtap-sdt-devel, or build without probes: "
+            "-DHAKMEM_PROBES=OFF")
+    endif()
+    set(HAK_PROBES 1)
+else()
+    set(HAK_PROBES 0)
+endif()
+
 function(hak_library_flags target)
     target_compile_definitions(${target} PRIVATE HAK_INTERPOSE=${HAK_INTERPOSE}
-                                                 HAK_CHECKED=${HAK_CHECKED})
+                                                 HAK_CHECKED=${HAK_CHECKED}
+                                                 HAK_PROBES=${HAK_PROBES})
     # -fno-builtin: the compiler must not take our malloc for the one it knows about.
     # -fexceptions: the new-handler may throw through operator new.
     target_compile_options(${target} PRIVATE ${HAK_WARNINGS_C} ${HAK_SANITIZER}

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/probe.h"
 #include "control/options.h"
 #include "os/os.h"
 #include "slab/slab.h"
@@ -372,6 +373,7 @@ void *big_alloc(size_t size, size_t alignment, bool *zeroed)
     if (p != NULL && lock_take_if_safe(&big.lock)) {
         account(usable, 0, 1);
         lock_release(&big.lock);
+        probe_big_alloc(size);
     }
     return p;
 }
@@ -386,6 +388,7 @@ bool big_free(size_t unit)
     if (live) {
         unit_set_word(unit, WORD_FREED);
         unit_show(unit);
+        probe_big_free(s->size);
         account(0, s->size, (size_t)0 - 1);
         gone = put_slot((struct cached){unit / GRANULE_UNITS, s->granules, s->size});
     }

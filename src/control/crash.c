@@ -206,7 +206,7 @@ static void report(int number, const siginfo_t *info, const void *context)
 /* Another thread reports: ending the process now would cut it short. */
 static void await_report(void)
 {
-    static const struct timespec step = {0, 10 * 1000 * 1000};
+    static const struct timespec step = {0, 10000000L};
     for (int i = 0; i < WAIT_STEPS && !load_acquire(&reporter.done); i++)
         nanosleep(&step, NULL);
 }

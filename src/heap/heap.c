@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/probe.h"
 #include "control/options.h"
 #include "hakmem/inline.h"
 #include "heap/put.h"
@@ -130,6 +131,7 @@ static struct slab *slab_unused_to_owned(struct heap *h, uint32_t class)
     c->slabs++;
     heap_changed(h, class);
     purge_show();
+    probe_slab_new(class);
     return slab_at((size_t)unit);
 }
 
@@ -149,6 +151,7 @@ static void slab_owned_to_unused(struct heap *h, struct slab *s)
         unit_show(unit + i);
     }
     count(h, COUNTER_slab_release, 1);
+    probe_slab_release(s->class);
     slab_memory_give(s);
     purge_show();
 }
@@ -258,6 +261,7 @@ void heap_put_all(struct heap *h, uint32_t class, void *const *blocks, size_t n)
     const struct class_info *c = &hak_classes[class];
     uintptr_t mine = (uintptr_t)magazine_of(h, class);
     size_t put = 0;
+    probe_flush(class, n);
     while (n-- > 0) {
         void *p = blocks[n];
         size_t unit = unit_of(p);

@@ -6,6 +6,7 @@
  * a budget; the hand that goes round takes the slots of idle ones. */
 #include <string.h>
 
+#include "base/probe.h"
 #include "control/options.h"
 #include "heap/heap.h"
 #include "heap/registry.h"
@@ -218,6 +219,7 @@ static void *fill(struct heap *h, uint32_t class, bool *zeroed)
     }
     void **end = magazine_slots(m) + m->cap, **top = end - wanted;
     uint32_t taken = heap_take(h, class, top, wanted);
+    probe_refill(class, taken);
     if (taken < wanted)
         memmove(end - taken, top, taken * sizeof *top);
     magazine_open(m, end - taken);

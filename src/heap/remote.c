@@ -21,6 +21,7 @@
  *     sender drains in the owner's place.
  *   - The owner that does not look (it sleeps, or only frees) is helped once INBOX_PATIENCE bytes
  *     have gathered: the lists are under the heap's lock, and its magazines are left alone. */
+#include "base/probe.h"
 #include "heap/heap.h"
 #include "heap/put.h"
 #include "heap/registry.h"
@@ -123,6 +124,7 @@ static void outbox_flush(struct heap *h, struct outbox *o)
     o->parcel = NULL;
     count(h, COUNTER_remote_batch, 1);
     count(h, COUNTER_ss_remote, c->count);
+    probe_remote_batch(c->count);
     inbox_push_node(o->to, node_of_parcel(c), c->bytes);
     if (wants_help(o->to))
         help(h, o->to);

@@ -1,5 +1,6 @@
 #include "purge/purge.h"
 
+#include "base/probe.h"
 #include "os/os.h"
 #include "purge/show.h"
 
@@ -139,6 +140,7 @@ static size_t purge_down_to(size_t keep)
     bytes += pages_purge(less(keep, big_cached_bytes() + units_dirty() * UNIT_SIZE));
     bytes += supers_purge(less(keep, big_cached_bytes() + pages_dirty()) / UNIT_SIZE) * UNIT_SIZE;
     add_relaxed(&purge.total, bytes);
+    probe_purge(bytes);
     return bytes;
 }
 

@@ -1,5 +1,6 @@
 #include "super/super.h"
 
+#include "base/probe.h"
 #include "control/options.h"
 #include "os/os.h"
 
@@ -173,6 +174,7 @@ static ptrdiff_t take_new(uint32_t n, bool *zeroed)
         return REGION_NONE;
     add_relaxed(&hak_supers.mapped, 1);
     add_relaxed(&hak_supers.made, 1);
+    probe_super_new();
     struct super *s = super_at((size_t)granule);
     store_relaxed(&s->kind, (uint8_t)kind_for(n));
     advise((size_t)granule, kind_for(n));

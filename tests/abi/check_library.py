@@ -1,7 +1,8 @@
-"""Checks what libhakmem.so shows to others: its symbols, and how much static TLS it takes.
+"""Checks what libhakmem.so shows to others: symbols, probes, and how much static TLS it takes.
 
 usage: check_library.py symbols LIBRARY ALLOW_LIST
        check_library.py tls LIBRARY
+       check_library.py probes LIBRARY TABLE
 
 Exits with 77 (skipped) where nm or readelf is missing.
 """
@@ -63,9 +64,33 @@ def check_tls(library: str) -> list[str]:
     return [] if size <= MOST_TLS_BYTES else ["too much static TLS"]
 
 
+def probes_in(library: str) -> dict[str, set[int]]:
+    """The numbers of arguments with which each probe of ours occurs."""
+    notes = run_tool("readelf", "--notes", "--wide", library)
+    probes: dict[str, set[int]] = {}
+    for found in re.finditer(r"Provider: (\S+)\s+Name: (\S+)\s.*\n\s+Arguments: (.*)", notes):
+        provider, name, arguments = found.groups()
+        probes.setdefault(f"{provider}:{name}", set()).add(len(arguments.split()))
+    return probes
+
+
+def check_probes(library: str, table: str) -> list[str]:
+    """Each row of the table is a probe, there at least once and always with its arguments."""
+    rows = re.findall(r"^PROBE(\d)\((\w+)", Path(table).read_text(), re.MULTILINE)
+    wanted = {f"hakmem:{name}": {int(count)} for count, name in rows}
+    found = probes_in(library)
+    print(f"{len(found)} probes")
+    return [
+        f"{name}: {found.get(name)} arguments in the library, {wanted.get(name)} in the table"
+        for name in sorted(wanted.keys() | found.keys())
+        if wanted.get(name) != found.get(name)
+    ]
+
+
 def main() -> None:
     what, *arguments = sys.argv[1:]
-    errors = {"symbols": check_symbols, "tls": check_tls}[what](*arguments)
+    checks = {"symbols": check_symbols, "tls": check_tls, "probes": check_probes}
+    errors = checks[what](*arguments)
     for error in errors:
         print(error)
     sys.exit(1 if errors else 0)

@@ -69,15 +69,15 @@ CASES = {
         SEGV,
         [
             *GARBAGE,
-            register("the start of a free block of " + in_slab(32, 2), ", in another thread's magazine"),
+            register(
+                "the start of a free block of " + in_slab(32, 2), ", in another thread's magazine"
+            ),
         ],
     ),
     "free_100": Case(
         SEGV, [*GARBAGE, register("99 bytes into a free block of " + in_slab(112, 7), SLAB)]
     ),
-    "live_100": Case(
-        SEGV, [*GARBAGE, register("the start of a live block of " + in_slab(112, 7))]
-    ),
+    "live_100": Case(SEGV, [*GARBAGE, register("the start of a live block of " + in_slab(112, 7))]),
     "never_used_2000": Case(
         SEGV,
         [*GARBAGE, register(r"the start of a never used block of 2048 bytes at 0x[0-9a-f]+ \(.*")],
@@ -172,9 +172,7 @@ CASES = {
         ],
     ),
     "in_thread": Case(SEGV, ["SIGSEGV in thread {thread}: read of {nowhere}", *GARBAGE[1:]]),
-    "in_threads_at_once": Case(
-        SEGV, [r"SIGSEGV in thread \d+: read of 0x[0-9a-f]+", *GARBAGE[1:]]
-    ),
+    "in_threads_at_once": Case(SEGV, [r"SIGSEGV in thread \d+: read of 0x[0-9a-f]+", *GARBAGE[1:]]),
     "inside_malloc": Case(
         SEGV,
         [
@@ -241,7 +239,9 @@ def main() -> int:
     if difference:
         sys.exit(f"in only one of the program and the table: {', '.join(sorted(difference))}")
     names = arguments.names or list(CASES)
-    errors = [error for n in names for log in (True, False) for error in run(arguments.program, n, log)]
+    errors = [
+        error for n in names for log in (True, False) for error in run(arguments.program, n, log)
+    ]
     print("\n".join(errors) or f"{len(names)} crashes as expected")
     return 1 if errors else 0
 

@@ -3,9 +3,10 @@
 usage: run_misuse.py --program MISUSE --flavour {release,debug,secure} [--library LIBRARY] [NAME...]
        run_misuse.py --markdown
 
-A detected misuse ends with SIGABRT and a line on standard error, which starts with "hakmem: ", names
-the address and matches the row's regular expression; for an address in hakmem's memory one more line
-says what lies there. An undetected one lets the program go on. LIBRARY is preloaded into the programs; without it the environment decides.
+A detected misuse ends with SIGABRT and a line on standard error, which starts with "hakmem: ",
+names the address and matches the row's regular expression; for an address in hakmem's memory one
+more line says what lies there. An undetected one lets the program go on. LIBRARY is preloaded into
+the programs; without it the environment decides.
 """
 
 import argparse

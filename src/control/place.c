@@ -132,15 +132,19 @@ static void in_slab(struct place *p, const struct slab *s)
     }
 }
 
+/* The word names a slab that is one block of pages. */
+static bool is_paged(uintptr_t word)
+{
+    return word > WORD_TAG_MAX && class_of_word(word) >= FIRST_PAGED;
+}
+
 /* A run or paged slab that starts in the unit: its bytes; 0: none does. */
 static size_t starting_in(size_t unit)
 {
     uintptr_t word = unit_word(unit);
     if (word == WORD_RUN)
         return slab_at(unit)->size;
-    return word > WORD_TAG_MAX && slab_at(unit)->class >= FIRST_PAGED
-               ? hak_classes[slab_at(unit)->class].size
-               : 0;
+    return is_paged(word) ? hak_classes[class_of_word(word)].size : 0;
 }
 
 static void of_pages(struct place *p, uintptr_t block, size_t size, enum place_kind kind)
@@ -266,7 +270,7 @@ static void in_window(struct place *p, size_t unit)
         p->kind = PLACE_UNTOUCHED;
     else if (word == WORD_HEAP)
         p->kind = PLACE_HEAP;
-    else if (word > WORD_TAG_MAX && slab_at(unit)->class < FIRST_PAGED)
+    else if (word > WORD_TAG_MAX && !is_paged(word))
         in_slab(p, slab_of_unit(unit));
     else if (!is_free_unit(unit))
         in_pages(p, unit);

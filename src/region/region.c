@@ -427,12 +427,12 @@ size_t region_top(void)
     return load_acquire(&region.top);
 }
 
-bool region_is_free(size_t granule)
+HAK_COLD bool region_is_free(size_t granule)
 {
     return state_is_free((enum granule_state)super_at(granule)->state);
 }
 
-bool region_in_arrays(uintptr_t at)
+HAK_COLD bool region_in_arrays(uintptr_t at)
 {
     return at >= region.arrays && at < region.arrays_end;
 }

@@ -184,15 +184,14 @@ static bool in_live_pages(struct place *p, ptrdiff_t nearest)
 /* Farther away nobody means the block any more. */
 enum { BEHIND_MOST = UNIT_SIZE };
 
-static bool behind_live_pages(struct place *p, ptrdiff_t nearest)
+static void behind_live_pages(struct place *p, ptrdiff_t nearest)
 {
     if (nearest < 0)
-        return false;
+        return;
     size_t size = starting_in((size_t)nearest);
     uintptr_t start = (uintptr_t)run_address((size_t)nearest);
     if (p->at - start - size < BEHIND_MOST)
         of_pages(p, start, size, PLACE_BEHIND);
-    return true;
 }
 
 /* What was freed keeps its size in the unit where it started until another block starts there. */
@@ -254,12 +253,27 @@ static bool is_free_unit(size_t unit)
     return (free >> (unit % GRANULE_UNITS) & 1) != 0;
 }
 
+/* A granule may have been cut into runs and been part of a big block, each after the other, and both are
+ * still known. Nobody's granule is more likely to come from a big block. */
+static bool in_freed_pages(struct place *p, size_t unit)
+{
+    size_t granule = unit / GRANULE_UNITS;
+    if (big_is_cached(granule) || region_is_free(granule))
+        return in_freed_big(p, granule) || in_freed_run(p, unit);
+    return in_freed_run(p, unit) || in_freed_big(p, granule);
+}
+
 static void in_pages(struct place *p, size_t unit)
 {
     size_t granule = unit / GRANULE_UNITS;
-    ptrdiff_t nearest = region_is_free(granule) ? REGION_NONE : nearest_pages(unit, p->at);
-    (void)(in_live_pages(p, nearest) || (!region_is_free(granule) && in_live_big(p, granule)) ||
-           in_freed_run(p, unit) || in_freed_big(p, granule) || behind_live_pages(p, nearest));
+    ptrdiff_t nearest = REGION_NONE;
+    if (!region_is_free(granule)) {
+        nearest = nearest_pages(unit, p->at);
+        if (in_live_pages(p, nearest) || in_live_big(p, granule))
+            return;
+    }
+    if (!in_freed_pages(p, unit))
+        behind_live_pages(p, nearest);
 }
 
 static void in_window(struct place *p, size_t unit)

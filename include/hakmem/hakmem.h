@@ -75,6 +75,7 @@ size_t hak_stats_get(struct hak_stats *stats, size_t size);
  *   version                 const char *, read
  *   stats.FIELD             size_t, read; FIELD of struct hak_stats
  *   counter.NAME            uint64_t, read
+ *   opt                     const char *, read; a line for each: NAME TYPE what it does
  *   opt.NAME                size_t, read and write; NAME as in HAKMEM_CONF
  *   purge                   no value: as hak_purge
  *   profile.write           const char *, write: the path of a file for the heap profile

@@ -135,6 +135,10 @@ HAK_EXPORT int hak_ctl(const char *name, void *old, size_t *old_size, const void
         return ctl_counter(name + strlen("counter."), old, old_size);
     if (strcmp(name, "version") == 0)
         return give_value(&version, sizeof version, old, old_size);
+    if (strcmp(name, "opt") == 0) {
+        const char *text = options_text();
+        return give_value(&text, sizeof text, old, old_size);
+    }
     if (strcmp(name, "purge") == 0) {
         hak_purge();
         return 0;

@@ -232,6 +232,15 @@ void options_read_environment(void)
         read_environment();
 }
 
+HAK_COLD const char *options_text(void)
+{
+#define OPTION(name, type, initial, least, most, text) #name " " #type " " text "\n"
+    return
+#include "control/options.def"
+        ;
+#undef OPTION
+}
+
 HAK_COLD void options_list(void (*row)(void *context, const char *name, const char *value,
                                        const char *text),
                            void *context)

@@ -46,6 +46,9 @@ const char *option_set(const char *name, size_t name_length, const char *value, 
 /* Value of a setting that is a number; false: there is none of that name. */
 bool option_get(const char *name, size_t *value);
 
+/* What settings there are, a line each: name, type, what it does. */
+const char *options_text(void);
+
 /* Calls `row` for each option with its name, value as text and description. */
 void options_list(void (*row)(void *context, const char *name, const char *value, const char *text),
                   void *context);

@@ -1,0 +1,47 @@
+"""A process of its own that loads a library of hakmem and prints its settings: see library_settings.
+
+It needs nothing else of this package, and so no path to it.
+"""
+
+import ctypes
+import json
+import sys
+
+
+def answer(library: ctypes.CDLL) -> dict[str, object]:
+    def text(name: bytes) -> str:
+        value = ctypes.c_char_p()
+        size = ctypes.c_size_t(ctypes.sizeof(value))
+        wrong = library.hak_ctl(name, ctypes.byref(value), ctypes.byref(size), None, 0)
+        if wrong != 0 or value.value is None:
+            raise OSError(wrong, f"no '{name.decode()}' in this version of the library")
+        return value.value.decode()
+
+    def number(name: str) -> int | None:
+        value = ctypes.c_size_t()
+        size = ctypes.c_size_t(ctypes.sizeof(value))
+        asked = f"opt.{name}".encode()
+        wrong = library.hak_ctl(asked, ctypes.byref(value), ctypes.byref(size), None, 0)
+        return value.value if wrong == 0 else None
+
+    rows = [line.split(" ", 2) for line in text(b"opt").splitlines()]
+    return {
+        "version": text(b"version"),
+        "settings": [(name, about, number(name)) for name, _, about in rows],
+    }
+
+
+def main() -> None:
+    loaded = ctypes.CDLL(sys.argv[1])
+    loaded.hak_ctl.argtypes = [
+        ctypes.c_char_p,
+        ctypes.c_void_p,
+        ctypes.c_void_p,
+        ctypes.c_void_p,
+        ctypes.c_size_t,
+    ]
+    print(json.dumps(answer(loaded)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,78 @@
+"""The settings that a library would have in some environment, asked of the library itself."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from hakmem.errors import HakmemError
+
+TIMEOUT_S = 30
+PREFIXES = ("HAKMEM_", "HKM_")
+CHILD = Path(__file__).with_name("ask_library.py")
+
+
+@dataclass(frozen=True)
+class Setting:
+    name: str
+    value: int | str
+    source: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Answer:
+    version: str
+    settings: tuple[Setting, ...]
+    # What the library had to say about the environment.
+    warnings: tuple[str, ...]
+
+
+def ask(library: Path, environment: Mapping[str, str]) -> Answer:
+    """In a process of its own: the library reads the environment when it is loaded, once."""
+    own = {k: v for k, v in environment.items() if k.startswith(PREFIXES)}
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", str(CHILD), str(library)],
+        env={"PATH": os.defpath} | own,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
+    if done.returncode != 0:
+        last = (done.stderr.strip().splitlines() or [f"ended with {done.returncode}"])[-1]
+        raise HakmemError(f"{library}: cannot be asked for its settings: {last}")
+    said = tuple(line for line in done.stderr.splitlines() if line.startswith("hakmem: "))
+    answer = json.loads(done.stdout)
+    rows = [_setting(*row, own=own, said=said) for row in answer["settings"]]
+    return Answer(answer["version"], tuple(rows), said)
+
+
+def _setting(
+    name: str, text: str, value: int | None, *, own: Mapping[str, str], said: tuple[str, ...]
+) -> Setting:
+    named = _named(name, own)
+    refused = any(f" of '{name}' is ignored" in line for line in said)
+    source = f"environment ({named[0]})" if named and not refused else "default"
+    if value is None:  # a text, which the library does not hand out
+        return Setting(name, named[1] if named else "", source, text)
+    return Setting(name, value, source, text)
+
+
+def _named(name: str, environment: Mapping[str, str]) -> tuple[str, str] | None:
+    """The variable that sets it, by the library's own order, and the text."""
+    found = None
+    for item in environment.get("HAKMEM_CONF", "").split(","):
+        key, colon, value = item.partition(":")
+        if colon and key.lower() == name:
+            found = "HAKMEM_CONF", value
+    for variable, value in environment.items():
+        if variable.startswith("HAKMEM_") and variable[7:].lower() == name:
+            found = variable, value
+    if found is None and name == "whale_capacity" and "HKM_WHALE_CAPACITY" in environment:
+        found = "HKM_WHALE_CAPACITY", environment["HKM_WHALE_CAPACITY"]
+    return found

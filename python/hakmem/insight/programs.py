@@ -1,0 +1,101 @@
+"""What a program's or library's file says about which malloc it will use."""
+
+import os
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from hakmem.elf import ElfHeader, read_elf
+
+PT_DYNAMIC, PT_INTERP = 2, 3
+SHT_DYNSYM = 11
+DT_NEEDED, DT_SYMBOLIC, DT_FLAGS = 1, 16, 30
+DF_SYMBOLIC = 2
+GO_SECTION = b".go.buildinfo"
+# Any of them defined in a program itself wins over what is preloaded.
+ALLOCATORS = frozenset({b"malloc", b"free", b"calloc", b"realloc", b"_Znwm", b"_ZdlPv"})
+
+
+@dataclass(frozen=True)
+class Program:
+    path: Path
+    header: ElfHeader
+    interpreter: str
+    symbolic: bool
+    defined: frozenset[str]  # of ALLOCATORS
+    is_go: bool
+
+
+def read_program(path: Path) -> Program | None:
+    """None: not an ELF file, or not one of 64 bits in this machine's order, or not to be read."""
+    try:
+        header = read_elf(path)
+        if header is None or header.bits != 64:
+            return None
+        return _Reader(path.read_bytes()).program(path, header)
+    except (OSError, struct.error, ValueError):
+        return None
+
+
+def is_readable(path: Path) -> bool:
+    return os.access(path, os.R_OK)
+
+
+class _Reader:
+    """The few tables of a 64-bit little-endian file that matter here."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        if data[5] != 1:
+            raise ValueError("not little-endian")
+
+    def program(self, path: Path, header: ElfHeader) -> Program:
+        interpreter, symbolic = "", False
+        for kind, offset, size in self._segments():
+            if kind == PT_INTERP:
+                interpreter = self.data[offset : offset + size].rstrip(b"\0").decode()
+            elif kind == PT_DYNAMIC:
+                symbolic = self._is_symbolic(offset, size)
+        sections = list(self._sections())
+        names = {name for name, *_ in sections}
+        defined = frozenset(name.decode() for name in self._defined(sections))
+        return Program(path, header, interpreter, symbolic, defined, GO_SECTION in names)
+
+    def _segments(self) -> Iterator[tuple[int, int, int]]:
+        (table,) = struct.unpack_from("<Q", self.data, 32)
+        size, count = struct.unpack_from("<HH", self.data, 54)
+        for at in range(table, table + size * count, size):
+            kind, _, offset, _, _, length = struct.unpack_from("<IIQQQQ", self.data, at)
+            yield kind, offset, length
+
+    def _is_symbolic(self, offset: int, size: int) -> bool:
+        for at in range(offset, offset + size, 16):
+            tag, value = struct.unpack_from("<QQ", self.data, at)
+            if tag == DT_SYMBOLIC or (tag == DT_FLAGS and value & DF_SYMBOLIC):
+                return True
+        return False
+
+    def _sections(self) -> Iterator[tuple[bytes, int, int, int, int]]:
+        """Name, type, offset, size and link of each."""
+        (table,) = struct.unpack_from("<Q", self.data, 40)
+        size, count, names = struct.unpack_from("<HHH", self.data, 58)
+        rows = [
+            struct.unpack_from("<IIQQQQI", self.data, table + i * size)
+            for i in range(count if table else 0)
+        ]
+        for name, kind, _, _, offset, length, link in rows:
+            yield self._text(rows[names][4] + name), kind, offset, length, link
+
+    def _defined(self, sections: list[tuple[bytes, int, int, int, int]]) -> Iterator[bytes]:
+        for _, kind, offset, size, link in sections:
+            if kind != SHT_DYNSYM:
+                continue
+            texts = sections[link][2]
+            for at in range(offset, offset + size, 24):
+                name, _, _, section = struct.unpack_from("<IBBH", self.data, at)
+                if section != 0 and (text := self._text(texts + name)) in ALLOCATORS:
+                    yield text
+
+    def _text(self, at: int) -> bytes:
+        return self.data[at : self.data.index(b"\0", at)]

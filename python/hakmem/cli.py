@@ -29,6 +29,7 @@ class Commands(click.Group):
     separate: ClassVar = {
         "bench": "hakmem.commands.bench",
         "compare": "hakmem.commands.compare",
+        "doctor": "hakmem.commands.doctor",
         "stats": "hakmem.commands.stats",
         "top": "hakmem.commands.top",
         "diff": "hakmem.commands.diff",

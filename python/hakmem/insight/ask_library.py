@@ -1,4 +1,4 @@
-"""A process of its own that loads a library of hakmem and prints its settings: see library_settings.
+"""A process of its own that loads a library and prints its settings: see library_settings.
 
 It needs nothing else of this package, and so no path to it.
 """
@@ -27,7 +27,7 @@ def answer(library: ctypes.CDLL) -> dict[str, object]:
     rows = [line.split(" ", 2) for line in text(b"opt").splitlines()]
     return {
         "version": text(b"version"),
-        "settings": [(name, about, number(name)) for name, _, about in rows],
+        "settings": [(name, kind, about, number(name)) for name, kind, about in rows],
     }
 
 

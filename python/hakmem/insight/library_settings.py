@@ -20,6 +20,7 @@ class Setting:
     name: str
     value: int | str
     source: str
+    kind: str  # SIZE, COUNT, SWITCH or TEXT
     text: str
 
 
@@ -53,14 +54,20 @@ def ask(library: Path, environment: Mapping[str, str]) -> Answer:
 
 
 def _setting(
-    name: str, text: str, value: int | None, *, own: Mapping[str, str], said: tuple[str, ...]
+    name: str,
+    kind: str,
+    text: str,
+    value: int | None,
+    *,
+    own: Mapping[str, str],
+    said: tuple[str, ...],
 ) -> Setting:
     named = _named(name, own)
     refused = any(f" of '{name}' is ignored" in line for line in said)
     source = f"environment ({named[0]})" if named and not refused else "default"
     if value is None:  # a text, which the library does not hand out
-        return Setting(name, named[1] if named else "", source, text)
-    return Setting(name, value, source, text)
+        return Setting(name, named[1] if named else "", source, kind, text)
+    return Setting(name, value, source, kind, text)
 
 
 def _named(name: str, environment: Mapping[str, str]) -> tuple[str, str] | None:

@@ -1,6 +1,6 @@
 """What a program's or library's file says about which malloc it will use."""
 
-import os
+import mmap
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ DT_NEEDED, DT_SYMBOLIC, DT_FLAGS = 1, 16, 30
 DF_SYMBOLIC = 2
 GO_SECTION = b".go.buildinfo"
 # Any of them defined in a program itself wins over what is preloaded.
-ALLOCATORS = frozenset({b"malloc", b"free", b"calloc", b"realloc", b"_Znwm", b"_ZdlPv"})
+ALLOCATORS = frozenset({b"malloc", b"free", b"calloc", b"realloc"})
 
 
 @dataclass(frozen=True)
@@ -33,19 +33,16 @@ def read_program(path: Path) -> Program | None:
         header = read_elf(path)
         if header is None or header.bits != 64:
             return None
-        return _Reader(path.read_bytes()).program(path, header)
+        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            return _Reader(data).program(path, header)
     except (OSError, struct.error, ValueError):
         return None
-
-
-def is_readable(path: Path) -> bool:
-    return os.access(path, os.R_OK)
 
 
 class _Reader:
     """The few tables of a 64-bit little-endian file that matter here."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: mmap.mmap) -> None:
         self.data = data
         if data[5] != 1:
             raise ValueError("not little-endian")
@@ -98,4 +95,4 @@ class _Reader:
                     yield text
 
     def _text(self, at: int) -> bytes:
-        return self.data[at : self.data.index(b"\0", at)]
+        return self.data[at : self.data.find(b"\0", at)]

@@ -1,0 +1,126 @@
+"""`hakmem doctor`: is hakmem active, and is the system good for it?"""
+
+import json
+import os
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from hakmem.cli import examples
+from hakmem.clone import Clone
+from hakmem.insight.doctor import examine_command, examine_machine, examine_process
+from hakmem.insight.findings import Report
+from hakmem.insight.human import size
+
+# Wide enough where no terminal says how wide it is.
+PLAIN_WIDTH = 120
+COLOURS = {"ok": "green", "note": "yellow", "problem": "bold red"}
+
+
+@click.command(
+    context_settings={"allow_interspersed_args": False},
+    epilog=examples(
+        "doctor",
+        "doctor 4711",
+        "doctor -- redis-server --port 6379",
+        "doctor --json 4711",
+    ),
+)
+@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@click.option("--problems", is_flag=True, help="Leave out what is as it should be.")
+@click.option(
+    "--library",
+    metavar="PATH",
+    type=click.Path(exists=True, dir_okay=False, resolve_path=True, path_type=Path),
+    help="The library CMD would run on, instead of the clone's.",
+)
+@click.argument("target", nargs=-1, type=click.UNPROCESSED, metavar="[PID | -- CMD [ARG...]]")
+@click.pass_obj
+def doctor(
+    clone: Clone | None,
+    as_json: bool,
+    problems: bool,
+    library: Path | None,
+    target: tuple[str, ...],
+) -> int:
+    """Say whether hakmem serves a process, or would serve a command, and what stands in its way.
+
+    Also which settings are in force and where they are from, and what of the system bears on it:
+    huge pages, overcommit, limits, cgroups, containers. Each finding is ok, a note or a problem,
+    with what to change. CMD is not run. Without PID and CMD: the system alone.
+
+    The exit status is 1 if hakmem is not active in PID, or would not be in CMD.
+    """
+    report = _examine(target, library or _built_library(clone))
+    if as_json:
+        click.echo(json.dumps(report.as_json(), indent=2))
+    else:
+        _print(report, problems)
+    return 1 if report.active is False else 0
+
+
+def _examine(target: tuple[str, ...], library: Path | None) -> Report:
+    if not target:
+        return examine_machine()
+    if len(target) == 1 and target[0].isascii() and target[0].isdigit():
+        return examine_process(int(target[0]), library)
+    from hakmem.launch import find_program
+
+    return examine_command(find_program(target[0], os.environ), library, os.environ)
+
+
+def _built_library(clone: Clone | None) -> Path | None:
+    """Nothing is built for a look."""
+    path = clone.library() if clone else None
+    return path if path is not None and path.exists() else None
+
+
+def _print(report: Report, problems: bool) -> None:
+    console = Console(highlight=False, soft_wrap=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=PLAIN_WIDTH)
+    console.print(_headline(report))
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for finding in report.findings:
+        if problems and finding.verdict == "ok":
+            continue
+        verdict = Text(finding.verdict, COLOURS[finding.verdict])
+        table.add_row(verdict, finding.topic, Text(finding.text))
+        if finding.remedy:
+            table.add_row("", "", Text(f"-> {finding.remedy}", "dim"))
+    console.print(table)
+    if report.settings:
+        console.print()
+        console.print(_settings(report))
+
+
+def _headline(report: Report) -> Text:
+    version = f" {report.version}" if report.version else ""
+    if report.active is None:
+        return Text(f"{report.target}:")
+    running = report.target.startswith("process ")
+    if report.active:
+        verb = "is" if running else "would be"
+        return Text(f"hakmem{version} {verb} active in {report.target}", "bold green")
+    verb = "is not" if running else "would not be"
+    return Text(f"hakmem {verb} active in {report.target}", "bold red")
+
+
+def _settings(report: Report) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("setting", no_wrap=True)
+    table.add_column("value", justify="right")
+    table.add_column("from")
+    table.add_column("what it does", style="dim")
+    for setting in report.settings:
+        value = setting.value
+        shown = size(value) if isinstance(value, int) and setting.kind == "SIZE" else str(value)
+        style = "" if setting.source == "default" else "bold"
+        table.add_row(setting.name, Text(shown, style), setting.source, setting.text)
+    return table

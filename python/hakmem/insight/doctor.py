@@ -1,0 +1,397 @@
+"""Whether hakmem serves a process, or would serve a command, and why not.
+
+All of /proc is read below `root`, which only tests change.
+"""
+
+import os
+import re
+import struct
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from hakmem.elf import gains_privilege, program_behind, read_elf
+from hakmem.errors import HakmemError
+from hakmem.insight.area import MAPS_LINE, GoneError, NoAreaError, attach, read_maps, runs_hakmem
+from hakmem.insight.findings import Report
+from hakmem.insight.library_settings import Setting, ask
+from hakmem.insight.numbers import numbers_of
+from hakmem.insight.programs import Program, read_program
+from hakmem.insight.system import Proc, examine_system
+
+AT_SECURE = 23
+OTHER_MALLOCS = re.compile(
+    r"lib(jemalloc|tcmalloc\w*|mimalloc|snmalloc\w*|rpmalloc\w*|hoard|tbbmalloc\w*|scudo|asan|tsan)\b"
+    r"|vgpreload_"
+)
+PHP = re.compile(r"/(libphp|php(-fpm|-cgi)?)[0-9.]*(\.so)?$")
+START_ON_HAKMEM = "start it with: hakmem run -- COMMAND"
+LD_SO_PRELOAD = "etc/ld.so.preload"
+
+
+@dataclass(frozen=True)
+class Mapped:
+    """A file that a process has mapped."""
+
+    name: str
+    deleted: bool
+
+
+def examine_machine(root: Path = Path("/")) -> Report:
+    """Without a target: what holds for every program."""
+    report = Report("this system")
+    _preload_file(root / LD_SO_PRELOAD, None, report)
+    examine_system(Proc(root, None), report)
+    return report
+
+
+# ---- a command
+
+
+def examine_command(
+    path: Path, library: Path | None, environment: Mapping[str, str], root: Path = Path("/")
+) -> Report:
+    """Whether hakmem would serve the program, started by `hakmem run`."""
+    program = program_behind(path)
+    shown = str(program) if program == path else f"{path}, run by {program}"
+    report = Report(shown)
+    able = _can_be_preloaded(program, library, report)
+    _deep_binding([str(program.resolve())], report)
+    _other_preloads(environment, report)
+    _preload_file(root / LD_SO_PRELOAD, None, report)
+    if library is None:
+        report.problem("library", "there is no library yet", "build it: ./hakmem build")
+    else:
+        _settings_of(library, environment, report)
+    report.active = able and library is not None and _loadable(library, report)
+    examine_system(Proc(root, None), report)
+    return report
+
+
+def _can_be_preloaded(path: Path, library: Path | None, report: Report) -> bool:
+    header = read_elf(path)
+    if header is None:
+        report.problem("program", f"{path} is no program that the loader knows", "name a program")
+        return False
+    if gains_privilege(path):
+        report.problem(
+            "program",
+            "it runs with another user's rights (set-user-ID or capabilities): the loader ignores "
+            "LD_PRELOAD and hakmem its settings",
+            "link it with hakmem, or install libhakmem.so as such programs want it: ld.so(8), "
+            "secure-execution mode",
+        )
+        return False
+    if not header.has_loader:
+        report.problem(
+            "program",
+            "it is statically linked: nothing can be preloaded into it",
+            "link it with libhakmem.a",
+        )
+        return False
+    own = read_elf(library) if library else None
+    if own and (own.bits, own.machine) != (header.bits, header.machine):
+        report.problem(
+            "program",
+            f"it is built for another kind of processor ({header.bits} bits, machine "
+            f"{header.machine}) than {library}",
+            "build hakmem for it; it needs 64 bits",
+        )
+        return False
+    return _own_malloc(read_program(path), report)
+
+
+def _own_malloc(program: Program | None, report: Report) -> bool:
+    """What only the whole file tells; if that cannot be read nothing is claimed."""
+    if program is None:
+        report.note("program", "its file cannot be read: what it defines is not known")
+        return True
+    if "ld-musl" in program.interpreter:
+        report.problem(
+            "program",
+            f"it is made for musl ({program.interpreter}); hakmem is made for the GNU C library",
+            "use a build of the program for the GNU C library",
+        )
+        return False
+    if program.is_go:
+        report.note(
+            "program",
+            "it is a Go program: Go's runtime has an allocator of its own, hakmem serves only what "
+            "C code in it allocates",
+        )
+    if program.symbolic:
+        report.note("program", "it is linked with -Bsymbolic: its own symbols come first")
+    if program.defined:
+        names = ", ".join(sorted(program.defined))
+        report.problem(
+            "program",
+            f"it defines {names} itself, which come before those of a preloaded library",
+            "build it without its own malloc (jemalloc, tcmalloc, mimalloc)",
+        )
+        return False
+    report.ok("program", "dynamically linked, with the C library's malloc")
+    return True
+
+
+def _loadable(library: Path, report: Report) -> bool:
+    if os.access(library, os.R_OK):
+        return True
+    report.problem("library", f"{library} cannot be read", "check the path and its permissions")
+    return False
+
+
+# ---- a process
+
+
+def examine_process(pid: int, library: Path | None, root: Path = Path("/")) -> Report:
+    proc = Proc(root, pid)
+    maps = read_maps(pid) if root == Path("/") else proc.own_text("maps")
+    if maps is None:
+        raise GoneError(f"there is no process {pid}")
+    name = (proc.own_text("comm") or "").strip()
+    report = Report(f"process {pid} ({name})")
+    environment = _environment(proc)
+    files = _mapped_files(maps)
+    serves = _is_served(proc, maps, files, report)
+    report.active = serves and _comes_first(proc, files, report)
+    _other_preloads(environment, report)
+    _preload_file(root / proc.own / "root" / LD_SO_PRELOAD, name, report)
+    _symbolic_libraries(proc, files, report)
+    _deep_binding((file.name for file in files), report)
+    _namespace(proc, report)
+    if serves:
+        _figures(pid, root, environment, _own_library(proc, files, library), report)
+    else:
+        _why_not(proc, environment, report)
+    examine_system(proc, report)
+    return report
+
+
+def _mapped_files(maps: str) -> list[Mapped]:
+    names = dict.fromkeys(line["path"] for line in MAPS_LINE.finditer(maps))
+    return [
+        Mapped(name.removesuffix(" (deleted)"), name.endswith(" (deleted)"))
+        for name in names
+        if name.startswith("/")
+    ]
+
+
+def _environment(proc: Proc) -> dict[str, str]:
+    """As the process was started with."""
+    rows = (proc.own_text("environ") or "").split("\0")
+    return dict(row.split("=", 1) for row in rows if "=" in row)
+
+
+def _is_served(proc: Proc, maps: str, files: list[Mapped], report: Report) -> bool:
+    if not runs_hakmem(maps):
+        report.problem("library", "hakmem is not in this process", START_ON_HAKMEM)
+        return False
+    for file in files:
+        if "libhakmem" in file.name.rpartition("/")[2]:
+            _mapped_library(file, report)
+    return True
+
+
+def _mapped_library(file: Mapped, report: Report) -> None:
+    if file.deleted:
+        report.note(
+            "library",
+            f"{file.name} has been replaced or removed since the process started, which goes on "
+            "with what it has loaded",
+            "start it anew to use what is there now",
+        )
+    else:
+        report.ok("library", f"{file.name} is loaded")
+
+
+def _comes_first(proc: Proc, files: list[Mapped], report: Report) -> bool:
+    """Whether malloc is hakmem's, of all that are loaded."""
+    for file in files:
+        if OTHER_MALLOCS.search(file.name.rpartition("/")[2]):
+            report.note(
+                "other malloc",
+                f"{file.name} is loaded too: who is preloaded first serves malloc",
+                "preload one of them only",
+            )
+    executable = _file(proc, "exe")
+    program = read_program(executable) if executable else None
+    return program is None or _own_malloc(program, report)
+
+
+def _why_not(proc: Proc, environment: Mapping[str, str], report: Report) -> None:
+    if _is_secure(proc):
+        report.problem(
+            "program",
+            "it was started with another user's rights, for which the loader ignores LD_PRELOAD",
+            "link the program with hakmem",
+        )
+        return
+    executable = _file(proc, "exe")
+    if executable is not None:
+        _can_be_preloaded(executable, None, report)
+    for name in _preloads(environment):
+        if "libhakmem" not in name.rpartition("/")[2]:
+            continue
+        report.problem(
+            "library",
+            f"LD_PRELOAD names {name}, which the loader did not load: "
+            + (
+                "it is not there for the process" if _absent(proc, name) else "see its first output"
+            ),
+            "name a path that exists where the process runs, in its container",
+        )
+
+
+def _absent(proc: Proc, name: str) -> bool:
+    return "/" in name and not (proc.root / proc.own / "root" / name.lstrip("/")).exists()
+
+
+def _is_secure(proc: Proc) -> bool:
+    try:
+        data = (proc.root / proc.own / "auxv").read_bytes()
+    except OSError:
+        return False
+    pairs = struct.iter_unpack("<QQ", data[: len(data) // 16 * 16])
+    return any(key == AT_SECURE and value != 0 for key, value in pairs)
+
+
+def _file(proc: Proc, name: str) -> Path | None:
+    path = proc.root / proc.own / name
+    return path if os.access(path, os.R_OK) else None
+
+
+def _symbolic_libraries(proc: Proc, files: list[Mapped], report: Report) -> None:
+    """Libraries that prefer a malloc of their own."""
+    for file in files:
+        program = read_program(proc.root / proc.own / "root" / file.name.lstrip("/"))
+        if program and program.symbolic and program.defined and "libhakmem" not in file.name:
+            report.note(
+                "other malloc",
+                f"{file.name} is linked with -Bsymbolic and defines malloc: what it allocates "
+                "itself is not hakmem's",
+            )
+
+
+def _deep_binding(names: Iterable[str], report: Report) -> None:
+    """What dlopen was told cannot be seen from outside; these programs are known to say it."""
+    if any(PHP.search(name) for name in names):
+        report.note(
+            "other malloc",
+            "PHP up to 8.4 opens its extensions with RTLD_DEEPBIND: their malloc is glibc's, and a "
+            "block that goes from one side to the other ends the program (php-src issue 10670)",
+            "use a PHP with php-src pull request 18612, or one built without RTLD_DEEPBIND",
+        )
+
+
+def _namespace(proc: Proc, report: Report) -> None:
+    try:
+        there = (proc.root / proc.own / "ns/mnt").readlink()
+        here = (proc.root / "proc/self/ns/mnt").readlink()
+    except OSError:
+        return
+    if there != here:
+        report.note(
+            "container",
+            "the process is in a container (another mount namespace): paths mean other files there",
+            "the library's path must be one inside it",
+        )
+
+
+# ---- preloading
+
+
+def _preloads(environment: Mapping[str, str]) -> list[str]:
+    return re.split(r"[ :]+", environment.get("LD_PRELOAD", "").strip(" :"))
+
+
+def _other_preloads(environment: Mapping[str, str], report: Report) -> None:
+    for name in _preloads(environment):
+        if name == "" or "libhakmem" in name.rpartition("/")[2]:
+            continue
+        if OTHER_MALLOCS.search(name.rpartition("/")[2]):
+            report.problem(
+                "preload",
+                f"LD_PRELOAD has {name} as well, another malloc: who comes first serves",
+                "take it out of LD_PRELOAD",
+            )
+        else:
+            report.note("preload", f"LD_PRELOAD has {name} as well", "if in doubt, try without it")
+
+
+def _preload_file(path: Path, process: str | None, report: Report) -> None:
+    try:
+        names = path.read_text(errors="replace").split()
+    except OSError:
+        return
+    for name in names:
+        text = f"/etc/ld.so.preload has {name}, which every program loads"
+        if OTHER_MALLOCS.search(name.rpartition("/")[2]):
+            report.problem("preload", text + ", another malloc", "take it out of that file")
+        else:
+            report.note("preload", text)
+
+
+# ---- version and settings
+
+
+def _figures(
+    pid: int, root: Path, environment: Mapping[str, str], library: Path | None, report: Report
+) -> None:
+    """From the live area, which tells what is in force; else what library and environment say."""
+    try:
+        if root != Path("/"):
+            raise NoAreaError("a tree of files has no live area")
+        numbers = numbers_of(attach(pid), pid)
+    except NoAreaError as error:
+        report.note("live area", str(error))
+        if library is not None:
+            _settings_of(library, environment, report)
+        return
+    report.ok("live area", f"is there: {len(numbers.threads)} heaps, hakmem {numbers.version}")
+    report.version = numbers.version
+    known = _descriptions(library)
+    report.settings = [
+        Setting(name, value, source, *known.get(name, ("", "")))
+        for name, (value, source) in numbers.settings.items()
+    ]
+
+
+def _descriptions(library: Path | None) -> dict[str, tuple[str, str]]:
+    """Kind and text of each setting, for which the live area has no room."""
+    try:
+        return {s.name: (s.kind, s.text) for s in ask(library, {}).settings} if library else {}
+    except HakmemError:
+        return {}
+
+
+def _own_library(proc: Proc, files: list[Mapped], library: Path | None) -> Path | None:
+    """The library to ask: the process' own where that may be loaded here, else the caller's.
+
+    A file that another user could have written must not be run, least of all by root.
+    """
+    for file in files:
+        path = Path(file.name)
+        if "libhakmem" not in path.name or file.deleted or proc.root != Path("/"):
+            continue
+        try:
+            mine, theirs = path.stat(), (proc.root / proc.own / "root" / file.name[1:]).stat()
+        except OSError:
+            continue
+        same = (mine.st_dev, mine.st_ino) == (theirs.st_dev, theirs.st_ino)
+        if same and mine.st_uid in (0, os.geteuid()) and not mine.st_mode & 0o022:
+            return path
+    return library
+
+
+def _settings_of(library: Path, environment: Mapping[str, str], report: Report) -> None:
+    try:
+        answer = ask(library, environment)
+    except HakmemError as error:
+        report.note("settings", str(error))
+        return
+    report.version = answer.version
+    report.settings = list(answer.settings)
+    for line in answer.warnings:
+        report.problem(
+            "settings", line.removeprefix("hakmem: "), "see src/control/options.def for all of them"
+        )

@@ -106,6 +106,8 @@ static void say_address(int number, int code, const struct machine *m, uintptr_t
         say_place("the address", " is", &p);
     else if (number == SIGBUS)
         os_warn("the address is %s", bus_reason(code));
+    else if (at == 0)
+        os_warn("the address is NULL");
     else if (at < NEAR_NULL)
         os_warn("the address is %u bytes from NULL: a null pointer was used", at);
     else if (is_of_stack(m, at))

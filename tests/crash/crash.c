@@ -370,6 +370,16 @@ static void inside_malloc(void)
         ((volatile char *)malloc(32))[16] = 1;
 }
 
+/* The list of free blocks that tells whether this one is free cannot be read. */
+static void fault_in_handler(void)
+{
+    char *block = block_of(32);
+    free_beyond_magazine(block, 32);
+    CHECK(mprotect((char *)((uintptr_t)block & ~(uintptr_t)(64 * KIB - 1)), 64 * KIB, PROT_NONE) ==
+          0);
+    read_garbage_beside(block);
+}
+
 static void in_child(void)
 {
     pid_t child = fork();
@@ -421,6 +431,7 @@ static const struct {
     CASE(in_thread),
     CASE(in_threads_at_once),
     CASE(inside_malloc),
+    CASE(fault_in_handler),
     CASE(in_child),
 };
 

@@ -182,6 +182,8 @@ CASES = {
             "inside malloc or free: something has written to a free block, or past a block's end",
         ],
     ),
+    # What follows would be the register.
+    "fault_in_handler": Case(SEGV, GARBAGE),
     "in_child": Case(CHILD_STATUS, WRITE_FREE),
 }
 

@@ -34,6 +34,7 @@ class Commands(click.Group):
         "top": "hakmem.commands.top",
         "diff": "hakmem.commands.diff",
         "report": "hakmem.commands.report",
+        "why": "hakmem.commands.why",
     }
 
     def list_commands(self, ctx: click.Context) -> list[str]:

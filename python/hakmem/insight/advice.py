@@ -1,0 +1,301 @@
+"""The one action most worth taking, from rules that each show their evidence.
+
+A rule gives the bytes it is about and how much of them following it is likely to give back: what a
+setting decides comes back for sure, a program's own data only if somebody changes the program.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from hakmem.insight import elsewhere, human
+from hakmem.insight.area import number
+from hakmem.insight.elsewhere import Part, largest
+from hakmem.insight.inside import ClassMemory
+from hakmem.insight.smaps import Mapping
+from hakmem.insight.why import Explanation
+
+# What is less than this is not worth anybody's time.
+SHARE_LEAST = 0.05
+BYTES_LEAST = 4 << 20
+# Of the bytes a rule is about, what is likely to come back.
+SURE, LIKELY, UNSURE, PERHAPS = 1.0, 0.6, 0.3, 0.2
+SITE_LEAST = 0.25
+MAGAZINE_LEAST = 16
+
+
+@dataclass(frozen=True)
+class Advice:
+    rule: str
+    bytes: int
+    reach: float
+    headline: str
+    action: str
+    evidence: str
+
+    @property
+    def gain(self) -> float:
+        return self.bytes * self.reach
+
+
+def advise(e: Explanation) -> list[Advice]:
+    """The best first; none if there is nothing to gain."""
+    found = [advice for rule in RULES if (advice := rule(e)) is not None]
+    return sorted(found, key=lambda advice: advice.gain, reverse=True)
+
+
+def headline(e: Explanation, found: list[Advice]) -> str:
+    if found:
+        return f"{found[0].headline}: {found[0].action}"
+    live = e.bytes("live") + e.bytes("rounding")
+    return f"nothing to gain: {e.share(live) * 100:.0f} % is live data"
+
+
+def _worth(e: Explanation, size: float) -> bool:
+    return size >= BYTES_LEAST and e.share(int(size)) >= SHARE_LEAST
+
+
+def kept_for_reuse(e: Explanation) -> Advice | None:
+    """Free memory that the purge allowance lets keep its pages."""
+    kept = e.bytes("dirty_units") + e.bytes("cached")
+    if not _worth(e, kept):
+        return None
+    settings, allowed = e.holdings.settings, e.holdings.count("allowed_bytes")
+    retain, retain_max = settings.get("retain", 0), settings.get("retain_max", 0)
+    name, value = "HAKMEM_RETAIN", retain
+    if kept > retain:
+        name, value = "HAKMEM_RETAIN_MAX", retain_max
+    now = _setting(value)
+    lower = _setting(max(0, min(value, kept) // 4))
+    return Advice(
+        "kept_for_reuse",
+        kept,
+        SURE,
+        f"{human.size(kept)} is free memory kept for reuse by the purge allowance",
+        f"set {name}={lower} (now {now}), or call malloc_trim(0) or hak_purge() at quiet times",
+        f"{human.size(e.bytes('dirty_units'))} in free units, "
+        f"{human.size(e.bytes('cached_runs'))} in runs, "
+        f"{human.size(e.bytes('cached_big'))} in freed blocks above 1 MiB; "
+        f"{human.size(allowed)} are allowed",
+    )
+
+
+def _setting(size: int) -> str:
+    """As a setting is written: whole KiB, MiB or GiB."""
+    for shift, letter in ((30, "G"), (20, "M"), (10, "K")):
+        if size >= 1 << shift:
+            return f"{size >> shift}{letter}"
+    return "0"
+
+
+def magazines(e: Explanation) -> Advice | None:
+    held = e.bytes("magazines")
+    if not _worth(e, held):
+        return None
+    now = e.holdings.settings.get("magazine_max", 0)
+    most, back = _shorter(e, held, now)
+    if not _worth(e, back):
+        return None
+    threads = [heap for heap in e.holdings.heaps if heap.magazine]
+    return Advice(
+        "magazines",
+        back,
+        SURE,
+        f"{human.size(held)} is free blocks in the magazines of {len(threads)} threads",
+        f"set HAKMEM_MAGAZINE_MAX={most} (now {now})",
+        f"with at most {most} blocks of a class, {human.size(back)} of it would not be there",
+    )
+
+
+def _shorter(e: Explanation, held: int, now: int) -> tuple[int, int]:
+    """The longest length that frees at least half of it, and what that is."""
+    most = now
+    back = 0
+    while most > MAGAZINE_LEAST and back * 2 < held:
+        most //= 2
+        back = min(held, _above(e, most))
+    return most, back
+
+
+def _above(e: Explanation, most: int) -> int:
+    sizes = [use.size for use in e.holdings.classes]
+    return sum(
+        max(0, blocks - most) * size
+        for heap in e.holdings.heaps
+        for blocks, size in zip(heap.blocks, sizes, strict=True)
+    )
+
+
+def fragmentation(e: Explanation) -> Advice | None:
+    free = sum(c.free for c in e.classes)
+    worst = max(e.classes, key=lambda c: c.free, default=None)
+    if worst is None or not _worth(e, free):
+        return None
+    share = worst.free / worst.resident if worst.resident else 0.0
+    if share < SHARE_LEAST:
+        return None
+    site = _site_of_class(e, worst)
+    action = "free the long-lived ones together, or make them before the short-lived ones"
+    if site:
+        action += f"; most that live come from {site} (see: hakmem report {e.pid})"
+    return Advice(
+        "fragmentation",
+        free,
+        UNSURE,
+        f"{human.size(free)} is free in partly used slabs, {human.size(worst.free)} of it among "
+        f"blocks of {worst.size} bytes",
+        action,
+        f"{share * 100:.0f} % of that class' slab memory is free: {worst.live_blocks} blocks live "
+        f"in {worst.slabs} slabs",
+    )
+
+
+def _site_of_class(e: Explanation, c: ClassMemory) -> str:
+    weights: Counter[int] = Counter()
+    for row in e.holdings.area.table("blocks").rows():
+        if number(row, "address") and number(row, "usable") == c.size:
+            weights[number(row, "site")] += number(row, "weight_bytes")
+    if not weights:
+        return ""
+    return frame(e, weights.most_common(1)[0][0])
+
+
+def frame(e: Explanation, site: int) -> str:
+    """The innermost caller that is not an allocator's, as file and offset."""
+    area = e.holdings.area
+    sites = area.table("sites").rows()
+    if site >= len(sites):
+        return ""
+    row = sites[site]
+    first, depth = number(row, "stack"), number(row, "depth")
+    stacks = area.table("stacks")
+    addresses = [number(r, "address") for r in stacks.rows()[first : first + depth]]
+    places = [place for place in (_place(e, address) for address in addresses) if place]
+    own = [place for place in places if "/libhakmem" not in place and "/libc.so" not in place]
+    return (own or places or [""])[0]
+
+
+def _place(e: Explanation, address: int) -> str:
+    mapping = e.mappings.at(address)
+    if mapping is None or not mapping.of_file:
+        return ""
+    # A return address is behind the call.
+    return f"{mapping.path}+0x{address - 1 - mapping.start + mapping.offset:x}"
+
+
+def huge_pages(e: Explanation) -> Advice | None:
+    """2 MiB at once, also where less was asked for."""
+    filled = min(e.huge, e.bytes("dirty_huge") + e.bytes("spare"))
+    if not _worth(e, filled):
+        return None
+    return Advice(
+        "huge_pages",
+        filled,
+        LIKELY,
+        f"transparent huge pages make RSS larger by up to {human.size(filled)}",
+        "set HAKMEM_HUGE_PAGES=0, or HAKMEM_HUGE_MIN higher; programs may become slower",
+        f"{human.size(e.huge)} of hakmem's memory is in huge pages",
+    )
+
+
+def profile_tables(e: Explanation) -> Advice | None:
+    size = e.bytes("tables") + e.bytes("area")
+    if not _worth(e, size):
+        return None
+    return Advice(
+        "profile_tables",
+        e.bytes("tables"),
+        SURE,
+        f"{human.size(size)} is what the heap profile and the live area take",
+        "set HAKMEM_PROFILE=0",
+        f"tables {human.size(e.bytes('tables'))}, area {human.size(e.bytes('area'))}",
+    )
+
+
+def top_site(e: Explanation) -> Advice | None:
+    rows = e.holdings.area.table("sites").rows()
+    best = max(range(len(rows)), key=lambda i: number(rows[i], "live_bytes"), default=None)
+    if best is None:
+        return None
+    size = min(number(rows[best], "live_bytes"), e.bytes("live"))
+    if not _worth(e, size) or e.share(size) < SITE_LEAST:
+        return None
+    return Advice(
+        "top_site",
+        size,
+        PERHAPS,
+        f"live data: one call site, {frame(e, best) or 'of unknown place'}, holds about "
+        f"{human.size(size)}",
+        f"see: hakmem report {e.pid}",
+        f"{number(rows[best], 'live_samples')} live samples; {e.share(size) * 100:.0f} % of RSS",
+    )
+
+
+FOREIGN = {
+    elsewhere.FILES: (
+        "is in mapped files",
+        "the kernel takes these pages back when memory is short: count PSS or USS instead, or look "
+        "at what maps them",
+    ),
+    elsewhere.LIBRARIES: (
+        "is in shared libraries",
+        "other processes share most of that: count PSS instead, or load fewer of them",
+    ),
+    elsewhere.PROGRAM: (
+        "is in the program's own file and static data",
+        "look at its large static tables (size -A, nm --size-sort)",
+    ),
+    elsewhere.SHARED: (
+        "is in shared memory",
+        "it is counted in every process that maps it; look at the program's settings for it",
+    ),
+    elsewhere.STACKS: (
+        "is in threads' stacks",
+        "use fewer threads, or smaller frames; a stack keeps the pages of its deepest call",
+    ),
+    elsewhere.BREAK: (
+        "was taken with brk by something that is not hakmem",
+        "look for an allocator of the program's own, or code that ran before hakmem",
+    ),
+    elsewhere.ANONYMOUS: (
+        "is in anonymous mappings that the program made itself, past malloc",
+        "a runtime's own heap, most likely: look at its settings",
+    ),
+}
+
+
+def not_ours(e: Explanation) -> Advice | None:
+    """The largest of what is not hakmem's, if that is most of it all."""
+    if not e.whole:
+        return None
+    kind = max(FOREIGN, key=e.bytes)
+    size = e.bytes(kind)
+    if not _worth(e, size):
+        return None
+    what, action = FOREIGN[kind]
+    top = largest(e.parts.of(kind))
+    return Advice(
+        "not_ours",
+        size,
+        PERHAPS,
+        f"not hakmem's: {human.size(size)} {what}",
+        action,
+        f"the largest is {_named(top)} with {human.size(top.bytes)}" if top else "",
+    )
+
+
+def _named(part: Part) -> str:
+    mapping: Mapping = part.mapping
+    return part.name or f"the one at {mapping.start:x} ({human.size(mapping.size)})"
+
+
+Rule = Callable[[Explanation], Advice | None]
+RULES: tuple[Rule, ...] = (
+    kept_for_reuse,
+    magazines,
+    fragmentation,
+    huge_pages,
+    profile_tables,
+    top_site,
+    not_ours,
+)

@@ -1,0 +1,164 @@
+"""Whose the mappings outside of hakmem's window are."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from hakmem.insight.area import Area, number
+from hakmem.insight.smaps import Mapping, Process
+from hakmem.insight.window import Presence
+
+# hakmem's own
+WINDOW = "window"
+ARRAYS = "arrays"
+AREA = "area"
+TABLES = "tables"
+LIBRARY = "library"
+# not hakmem's
+PROGRAM = "program"
+LIBRARIES = "libraries"
+FILES = "files"
+MAIN_STACK = "main_stack"
+STACKS = "stacks"
+BREAK = "break"
+SHARED = "shared"
+KERNEL = "kernel"
+ANONYMOUS = "anonymous"
+
+SHARED_PATHS = ("/dev/shm/", "/SYSV", "/memfd:", "/dev/zero", "/anon_hugepage", "[anon_shmem:")
+NO_HUGE_PAGES = "nh"  # also what the kernel makes of MAP_STACK
+GUARD = "---p"
+
+
+@dataclass
+class Part:
+    """Resident bytes of one mapping, or of a piece of one."""
+
+    kind: str
+    mapping: Mapping
+    bytes: int
+    name: str = ""
+    tid: int = 0
+
+
+@dataclass
+class Parts:
+    rows: list[Part] = field(default_factory=list)
+
+    def of(self, kind: str) -> list[Part]:
+        return [part for part in self.rows if part.kind == kind]
+
+    def bytes_of(self, kind: str) -> int:
+        return sum(part.bytes for part in self.of(kind))
+
+
+def is_window(area: Area, mapping: Mapping) -> bool:
+    """Anything else there was in somebody's way first."""
+    page = area.row("process")
+    start = number(page, "window_at")
+    inside = start <= mapping.start < start + number(page, "window_bytes")
+    return inside and mapping.anonymous
+
+
+def table_range(area: Area) -> tuple[int, int]:
+    page = area.row("process")
+    return number(page, "tables_at"), number(page, "tables_at") + number(page, "tables_bytes")
+
+
+def cut_by_tables(area: Area, mapping: Mapping) -> bool:
+    """The kernel joins neighbours: the sampler's tables may be a part of a mapping only."""
+    start, end = table_range(area)
+    overlaps = mapping.start < end and start < mapping.end
+    return overlaps and not start <= mapping.start <= mapping.end <= end
+
+
+def attribute(area: Area, process: Process, there: Presence | None) -> Parts:
+    """Every mapping is somebody's; the parts add up to RSS."""
+    found = Parts()
+    arrays = _arrays_range(area, process)
+    tables = table_range(area)
+    owner, previous = "", None
+    guarded = False
+    for m in process.mappings.rows:
+        joined = previous is not None and previous.end == m.start
+        guarded = joined and previous is not None and _is_guard(previous)
+        # Zeroed data follows the file that it belongs to.
+        owner = m.path if m.of_file else owner if joined and m.anonymous else ""
+        kind = _own(area, m, arrays) or _kind(process, m, owner, guarded)
+        rest = m.rss
+        if kind == ANONYMOUS and m.start < tables[1] and tables[0] < m.end:
+            start, end = max(m.start, tables[0]), min(m.end, tables[1])
+            own = m.rss
+            if (start, end) != (m.start, m.end):
+                known = there.bytes_in(start, end) if there is not None else end - start
+                own = min(known, m.rss)
+            found.rows.append(Part(TABLES, m, own))
+            rest -= own
+        if rest or m.rss == 0:
+            name = owner if kind in (LIBRARY, PROGRAM, LIBRARIES, FILES) else m.path
+            found.rows.append(Part(kind, m, rest, name, _tid(process, m, kind)))
+        previous = m
+    return found
+
+
+def _is_guard(m: Mapping) -> bool:
+    return m.anonymous and m.permissions == GUARD
+
+
+def _arrays_range(area: Area, process: Process) -> tuple[int, int]:
+    """They lie side by side in one stretch that was reserved for them."""
+    page = area.row("process")
+    places = [number(page, "words_at"), number(page, "maps_at")]
+    places += [number(page, "slabs_at") - 1, number(page, "supers_at") - 1]
+    mappings = [m for m in map(process.mappings.at, places) if m is not None]
+    return min((m.start for m in mappings), default=0), max((m.end for m in mappings), default=0)
+
+
+def _own(area: Area, m: Mapping, arrays: tuple[int, int]) -> str:
+    if is_window(area, m):
+        return WINDOW
+    if arrays[0] <= m.start and m.end <= arrays[1] and m.anonymous:
+        return ARRAYS
+    return AREA if area.mapped_at and m.contains(area.mapped_at) else ""
+
+
+def _kind(process: Process, m: Mapping, owner: str, guarded: bool) -> str:
+    if m.path == "[stack]":
+        return MAIN_STACK
+    if m.path == "[heap]":
+        return BREAK
+    if m.path.startswith(SHARED_PATHS) or (not m.permissions.endswith("p") and m.inode == 0):
+        return SHARED
+    if owner:
+        return _kind_of_file(process, owner)
+    if m.path.startswith("[") and not m.anonymous:
+        return KERNEL
+    return STACKS if _is_stack(process, m, guarded) else ANONYMOUS
+
+
+def _kind_of_file(process: Process, path: str) -> str:
+    name = path.removesuffix(" (deleted)").rpartition("/")[2]
+    if path == process.program:
+        return PROGRAM
+    if "libhakmem" in name:
+        return LIBRARY
+    return LIBRARIES if name.endswith(".so") or ".so." in name else FILES
+
+
+def _is_stack(process: Process, m: Mapping, guarded: bool) -> bool:
+    """A thread points into it, or it is as the C library makes them: behind a guard, or marked."""
+    if _tid(process, m, STACKS):
+        return True
+    return (
+        len(process.threads) > 1 and "w" in m.permissions and (guarded or NO_HUGE_PAGES in m.flags)
+    )
+
+
+def _tid(process: Process, m: Mapping, kind: str) -> int:
+    if kind not in (STACKS, MAIN_STACK):
+        return 0
+    inside = (t.tid for t in process.threads if t.stack_pointer and m.contains(t.stack_pointer))
+    return next(inside, 0)
+
+
+def largest(parts: Iterable[Part]) -> Part | None:
+    return max(parts, key=lambda part: part.bytes, default=None)

@@ -1,0 +1,376 @@
+"""hakmem's own memory: what is resident of each part of it, as rows."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from hakmem.insight import elsewhere, human
+from hakmem.insight.area import Area
+from hakmem.insight.elsewhere import Parts
+from hakmem.insight.holdings import BIG, ENDED, RUNS, THREAD, ClassUse, Holdings
+from hakmem.insight.rows import Row, apportion, few, sum_of
+from hakmem.insight.smaps import Process, Thread
+from hakmem.insight.window import UNIT, Presence, Resident, covered_end, resident, unit_words
+
+
+@dataclass(frozen=True)
+class ClassMemory:
+    """One size class; resident bytes, but for what is named otherwise."""
+
+    size: int
+    slabs: int
+    slab_bytes: int  # of one
+    live_blocks: int
+    magazine_blocks: int
+    live: int
+    magazine: int
+    free: int
+    spare: int  # pages that no block was cut from yet
+    untouched: int  # not resident: blocks that nobody has written to
+    rounding: int
+
+    @property
+    def resident(self) -> int:
+        return self.live + self.magazine + self.free + self.spare
+
+
+@dataclass(frozen=True)
+class ThreadMemory:
+    tid: int
+    name: str
+    state: str
+    magazine: int
+    heap: int
+    stack: int | None
+
+
+@dataclass
+class Window:
+    """The window's resident bytes by what they are, and what they could not be told from."""
+
+    resident: Resident
+    rss: int
+    huge: int = 0
+    estimated: bool = False
+    notes: list[str] = field(default_factory=list)
+
+
+def window_of(area: Area, holdings: Holdings, process: Process, there: Presence | None) -> Window:
+    mappings = [m for m in process.mappings.rows if elsewhere.is_window(area, m)]
+    rss, huge = sum(m.rss for m in mappings), sum(m.huge for m in mappings)
+    words = unit_words(area)
+    if there is None or words is None:
+        missing = "the kernel does not show its pages" if there is None else "it has no units table"
+        seen = fitted(model(holdings), rss)
+        note = f"{missing}, so what is resident of each part is estimated from counts"
+        return Window(seen, rss, huge, True, [note])
+    inside = Presence([p for p in there.stretches if any(p.start == m.start for m in mappings)])
+    seen = resident(area, words, inside)
+    end = covered_end(area, words)
+    beyond = inside.bytes_in(end, max((m.end for m in mappings), default=end))
+    window = Window(seen, rss, huge)
+    if beyond:
+        window.resident = extrapolated(seen, beyond)
+        window.estimated = True
+        window.notes.append(
+            f"{human.size(beyond)} lie beyond what the area describes unit by unit; they are "
+            "taken to be as the rest"
+        )
+    return window
+
+
+def model(holdings: Holdings) -> Resident:
+    """What would be resident if everything were that may be."""
+    return Resident(
+        slabs=Counter({use.index: use.touched for use in holdings.classes}),
+        heaps=Counter({heap.address: UNIT for heap in holdings.heaps}),
+        slots=holdings.slot_units * UNIT,
+        runs=holdings.run_bytes,
+        big=holdings.count("big_bytes"),
+        free_units=holdings.units_dirty_bytes,
+        free_pages=holdings.count("pages_dirty"),
+        free_other=holdings.count("big_cached"),
+    )
+
+
+def fitted(seen: Resident, rss: int) -> Resident:
+    """Takes away what cannot be there, first where untouched memory is most likely."""
+    excess = max(0, seen.total - rss)
+    for name in ("big", "runs"):
+        cut = min(excess, getattr(seen, name))
+        setattr(seen, name, getattr(seen, name) - cut)
+        excess -= cut
+    if excess:
+        scale = rss / (rss + excess)
+        _scale(seen, scale)
+    return seen
+
+
+def extrapolated(seen: Resident, beyond: int) -> Resident:
+    known = seen.total - beyond  # what is beyond was counted as free: no unit names it
+    seen.free_other = max(0, seen.free_other - beyond)
+    if known > 0:
+        _scale(seen, (known + beyond) / known)
+    return seen
+
+
+def _scale(seen: Resident, factor: float) -> None:
+    seen.slabs = Counter({key: int(value * factor) for key, value in seen.slabs.items()})
+    seen.heaps = Counter({key: int(value * factor) for key, value in seen.heaps.items()})
+    for name in ("slots", "runs", "big", "free_units", "free_pages", "free_other"):
+        setattr(seen, name, int(getattr(seen, name) * factor))
+
+
+def class_memory(use: ClassUse, there: int, share: float) -> ClassMemory:
+    """Splits a class' resident bytes. What is missing of the touched pages is missing in blocks
+    that were handed out: free ones were somebody's before."""
+    cut = min(there, use.touched)
+    missing = use.touched - cut
+    handed = min(cut, max(0, use.used * use.size - missing))
+    magazine = handed * use.magazine // use.used if use.used else 0
+    live = handed - magazine
+    return ClassMemory(
+        size=use.size,
+        slabs=use.slabs,
+        slab_bytes=use.slab_bytes,
+        live_blocks=use.used - use.magazine,
+        magazine_blocks=use.magazine,
+        live=live,
+        magazine=magazine,
+        free=cut - handed,
+        spare=there - cut,
+        untouched=missing,
+        rounding=int(live * share),
+    )
+
+
+@dataclass(frozen=True)
+class Free:
+    """Free memory of the window that keeps its pages, and what should have none."""
+
+    units: int
+    pages: int
+    cached: int
+    huge: int  # the kernel fills 2 MiB at once
+    unexplained: int
+
+
+def free_memory(holdings: Holdings, seen: Resident, huge: int) -> Free:
+    """Free pages against what hakmem counts as dirty: more than that is not its doing."""
+    left = {
+        "cached": holdings.count("big_cached"),
+        "units": holdings.units_dirty_bytes,
+        "pages": holdings.count("pages_dirty"),
+    }
+    got = dict.fromkeys(left, 0)
+    excess = 0
+    for found, order in (
+        (seen.free_units, ("units",)),
+        (seen.free_pages, ("pages",)),
+        (seen.free_other, ("cached", "units", "pages")),
+    ):
+        rest = found
+        for kind in order:
+            taken = min(rest, left[kind])
+            got[kind] += taken
+            left[kind] -= taken
+            rest -= taken
+        excess += rest
+    filled = min(excess, huge)
+    return Free(got["units"], got["pages"], got["cached"], filled, excess - filled)
+
+
+class Inside:
+    """hakmem's own rows."""
+
+    def __init__(
+        self,
+        holdings: Holdings,
+        window: Window,
+        free: Free,
+        whole: int,
+        threads: Sequence[Thread],
+    ) -> None:
+        self.holdings = holdings
+        self.seen = window.resident
+        self.exact = not window.estimated
+        self.free = free
+        self.whole = whole
+        self.named = {thread.tid: thread.name for thread in threads}
+        rounding = holdings.rounding
+        self.classes = [
+            class_memory(use, self.seen.slabs[use.index], rounding.of_class(use))
+            for use in holdings.classes
+            if use.slabs or self.seen.slabs[use.index]
+        ]
+        self.big_bytes = holdings.count("big_bytes")
+        self.live_slabs = sum(c.live for c in self.classes)
+        self.inbox = min(self.live_slabs, sum(heap.inbox for heap in holdings.heaps))
+
+    @property
+    def untouched(self) -> int:
+        """Allocated, and not resident."""
+        runs = max(0, self.holdings.run_bytes - self.seen.runs)
+        big = max(0, self.big_bytes - self.seen.big)
+        return sum(c.untouched for c in self.classes) + runs + big
+
+    def rows(self, parts: Parts) -> list[Row]:
+        return [
+            self._live(),
+            self._rounding(),
+            self._free_in_slabs(),
+            self._magazines(),
+            self._cached(),
+            self._dirty(),
+            self._metadata(parts),
+        ]
+
+    def _slab_rounding(self) -> int:
+        still = 1 - self.inbox / self.live_slabs if self.live_slabs else 0.0
+        return int(sum(c.rounding for c in self.classes) * still)
+
+    def _page_rounding(self) -> tuple[int, int]:
+        """Of runs, and of big blocks, whose last granule may be there in excess of the block."""
+        h = self.holdings
+        runs = int(self.seen.runs * h.rounding.of_pages(RUNS, h.run_bytes, h.run_blocks))
+        big = min(self.seen.big, self.big_bytes)
+        share = h.rounding.of_pages(BIG, self.big_bytes, h.count("big_blocks"))
+        return runs, int(big * share) + self.seen.big - big
+
+    def _live(self) -> Row:
+        runs, big = self._page_rounding()
+        slabs = self.live_slabs - self.inbox - self._slab_rounding()
+        children = (
+            Row("live_slabs", "blocks up to 256 KiB", slabs, False),
+            Row("live_runs", "blocks up to 1 MiB", self.seen.runs - runs, False),
+            Row("live_big", "blocks above 1 MiB", self.seen.big - big, False),
+        )
+        note = "in use by the program, as it asked for"
+        return sum_of("live", "live, as requested", children, note)
+
+    def _rounding(self) -> Row:
+        runs, big = self._page_rounding()
+        samples = self.holdings.rounding.samples
+        note = f"by {samples} sampled blocks" if samples else "by the classes' limits: no samples"
+        total = self._slab_rounding() + runs + big
+        return Row("rounding", "size class rounding", total, False, note)
+
+    def _free_in_slabs(self) -> Row:
+        total = sum(c.free for c in self.classes)
+        kept = min(total, self.holdings.count("kept_bytes"))
+        ranked = sorted(self.classes, key=lambda c: c.free, reverse=True)
+        by_class = [
+            Row(f"free_class_{c.size}", f"slabs of {c.size}-byte blocks", c.free, False)
+            for c in ranked
+            if c.free
+        ]
+        spare = sum(c.spare for c in self.classes)
+        children = [
+            *self._few(by_class, "free_classes", "slabs of other sizes"),
+            Row(
+                "spare",
+                "slabs' pages without blocks yet",
+                spare,
+                self.exact,
+                "populated ahead, in huge pages, or from an earlier use",
+            ),
+            Row("in_transit", "on the way back from other threads", self.inbox, False),
+        ]
+        note = f"{human.size(kept)} in empty slabs that stay with their class" if kept else ""
+        return sum_of("free_in_slabs", "free in slabs", children, note)
+
+    def _few(self, rows: list[Row], key: str, label: str) -> list[Row]:
+        """The largest by name, and the others as one."""
+        return few(rows, key, label, self.whole)
+
+    def _magazines(self) -> Row:
+        total = sum(c.magazine for c in self.classes)
+        held = [(heap, heap.magazine) for heap in self.holdings.heaps if heap.magazine]
+        # A magazine's blocks may be untouched, so what is resident of each is a share.
+        shares = dict(
+            zip(
+                (heap.address for heap, _ in held),
+                apportion(total, [size for _, size in held]),
+                strict=True,
+            )
+        )
+        ended = sum(shares[heap.address] for heap, _ in held if heap.state != THREAD)
+        live = [
+            Row(
+                f"magazine_{heap.tid}",
+                f"thread {heap.tid} {self.named.get(heap.tid, '')}".rstrip(),
+                shares[heap.address],
+                False,
+            )
+            for heap, _ in sorted(held, key=lambda pair: pair[1], reverse=True)
+            if heap.state == THREAD
+        ]
+        rest = total - sum(row.bytes for row in live) - ended
+        children = [
+            *self._few(live, "magazine_others", "other threads"),
+            Row("magazine_ended", "of threads that have ended", ended + rest, False),
+        ]
+        note = "free blocks at hand, when last refilled or flushed"
+        return sum_of("magazines", "threads' magazines", children, note)
+
+    def _cached(self) -> Row:
+        children = (
+            Row("cached_runs", "free runs of pages", self.free.pages, self.exact),
+            Row("cached_big", "freed blocks above 1 MiB", self.free.cached, self.exact),
+        )
+        return sum_of("cached", "cached runs and mappings", children, "free, pages kept for reuse")
+
+    def _dirty(self) -> Row:
+        children = (
+            Row("dirty_units", "free units that keep their pages", self.free.units, self.exact),
+            Row(
+                "dirty_huge",
+                "free, filled by huge pages",
+                self.free.huge,
+                self.exact,
+                "the kernel gives 2 MiB at once",
+            ),
+        )
+        return sum_of("dirty", "dirty, not yet purged", children)
+
+    def _metadata(self, parts: Parts) -> Row:
+        known = {heap.address for heap in self.holdings.heaps}
+        heaps = sum(size for at, size in self.seen.heaps.items() if at in known)
+        slots = self.seen.slots + sum(self.seen.heaps.values()) - heaps
+        children = (
+            Row("heaps", f"{len(known)} heaps", heaps, self.exact),
+            Row("slots", "longer magazines' slots", slots, self.exact),
+            Row("arrays", "what lies in which unit", parts.bytes_of(elsewhere.ARRAYS)),
+            Row("area", "live area", parts.bytes_of(elsewhere.AREA)),
+            Row("tables", "profile's tables", parts.bytes_of(elsewhere.TABLES)),
+            Row("library", "the library's code and data", parts.bytes_of(elsewhere.LIBRARY)),
+        )
+        return sum_of("metadata", "hakmem's metadata", children)
+
+    def threads(self, parts: Parts) -> Iterator[ThreadMemory]:
+        stacks: Counter[int] = Counter()
+        for kind in (elsewhere.STACKS, elsewhere.MAIN_STACK):
+            for part in parts.of(kind):
+                stacks[part.tid] += part.bytes
+        states = {THREAD: "running", ENDED: "ended"}
+        for heap in self.holdings.heaps:
+            runs = heap.state == THREAD
+            yield ThreadMemory(
+                tid=heap.tid,
+                name=self.named.get(heap.tid, "") if runs else "",
+                state=states.get(heap.state, "lost"),
+                magazine=heap.magazine,
+                heap=self.seen.heaps[heap.address],
+                stack=stacks[heap.tid] if runs and heap.tid in stacks else None,
+            )
+
+    def unknown(self) -> list[str]:
+        found = [
+            "magazines change with every allocation and tell their length when they are refilled "
+            "or flushed: what they hold now and what is live may differ by that"
+        ]
+        if not self.holdings.rounding.samples and self.live_slabs:
+            found.append(
+                "no block was sampled: what was requested is guessed from the size classes"
+            )
+        return found

@@ -1,0 +1,171 @@
+"""Where a process' memory is: rows that add up to its RSS, for `hakmem why`.
+
+What the kernel says is exact: mappings, and the pages that are there. What lies in each page of
+hakmem's window is the live area's word per unit of 64 KiB. Only what happens inside of slabs is
+counted, not seen.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from hakmem.insight import elsewhere
+from hakmem.insight.area import Area, attach, load, pid_of
+from hakmem.insight.elsewhere import Parts
+from hakmem.insight.holdings import Holdings
+from hakmem.insight.inside import (
+    ClassMemory,
+    Inside,
+    ThreadMemory,
+    Window,
+    free_memory,
+    model,
+    window_of,
+)
+from hakmem.insight.outside import not_ours, unknown_stacks
+from hakmem.insight.rows import Row, clamped
+from hakmem.insight.smaps import Mappings, Process, parse, read_pages, read_process
+from hakmem.insight.window import Presence
+
+ATTEMPTS = 4
+GOOD_ENOUGH = 0.002  # of RSS unexplained: the process moved little while it was looked at
+
+
+@dataclass(frozen=True)
+class Explanation:
+    source: str
+    pid: int
+    version: str
+    rss: int
+    rows: tuple[Row, ...]
+    unexplained: int  # bytes; below zero: more was found than there is
+    swap: int
+    untouched: int
+    whole: bool  # a process' RSS, not only what hakmem holds
+    unknown: tuple[str, ...]
+    classes: tuple[ClassMemory, ...]
+    threads: tuple[ThreadMemory, ...]
+    holdings: Holdings
+    parts: Parts
+    mappings: Mappings
+    huge: int  # bytes of the window in huge pages
+
+    def row(self, key: str) -> Row:
+        for top in self.rows:
+            for _, row in top.walk():
+                if row.key == key:
+                    return row
+        return Row(key, key, 0)
+
+    def bytes(self, key: str) -> int:
+        return self.row(key).bytes
+
+    def share(self, size: int) -> float:
+        return size / self.rss if self.rss else 0.0
+
+
+# Looking.
+
+
+def why(target: str) -> Explanation:
+    pid = pid_of(target)
+    if pid is None:
+        return explain_file(load(Path(target)))
+    best: Explanation | None = None
+    for _ in range(ATTEMPTS):
+        seen = look(pid)
+        if best is None or abs(seen.unexplained) < abs(best.unexplained):
+            best = seen
+        if abs(best.unexplained) <= GOOD_ENOUGH * best.rss:
+            break
+    assert best is not None
+    return best
+
+
+def look(pid: int) -> Explanation:
+    """Once; a process that works moves on between what is read first and last."""
+    process = read_process(pid)
+    area = attach(pid)
+    page_size = Holdings(area).page_size
+    wanted = [
+        m
+        for m in process.mappings.rows
+        if m.rss and (elsewhere.is_window(area, m) or elsewhere.cut_by_tables(area, m))
+    ]
+    pages = read_pages(pid, wanted, page_size)
+    return explain(area, process, Presence(pages) if pages is not None else None)
+
+
+# Putting it together.
+
+
+def explain(area: Area, process: Process, there: Presence | None) -> Explanation:
+    holdings = Holdings(area)
+    parts = elsewhere.attribute(area, process, there)
+    window = window_of(area, holdings, process, there)
+    free = free_memory(holdings, window.resident, window.huge)
+    inside = Inside(holdings, window, free, process.mappings.rss, process.threads)
+    rows = inside.rows(parts)
+    rows.append(not_ours(process, parts))
+    rss = process.mappings.rss
+    unexplained = rss - sum(row.bytes for row in rows)
+    if unexplained < 0:
+        rows = clamped(rows, -unexplained)
+    rows.append(_unexplained(unexplained, rss))
+    return Explanation(
+        source=f"process {process.pid}",
+        pid=process.pid,
+        version=area.version,
+        rss=rss,
+        rows=tuple(rows),
+        unexplained=unexplained,
+        swap=process.mappings.swap,
+        untouched=inside.untouched,
+        whole=True,
+        unknown=tuple([*window.notes, *inside.unknown(), *unknown_stacks(process, parts)]),
+        classes=tuple(inside.classes),
+        threads=tuple(inside.threads(parts)),
+        holdings=holdings,
+        parts=parts,
+        mappings=process.mappings,
+        huge=window.huge,
+    )
+
+
+def explain_file(area: Area) -> Explanation:
+    """A profile: the process may be gone, so this is what hakmem held, resident or not."""
+    holdings = Holdings(area)
+    seen = model(holdings)
+    free = free_memory(holdings, seen, 0)
+    inside = Inside(holdings, Window(seen, seen.total, estimated=True), free, seen.total, ())
+    rows = inside.rows(Parts())
+    held = sum(row.bytes for row in rows)
+    return Explanation(
+        source=area.source,
+        pid=holdings.count("pid"),
+        version=area.version,
+        rss=held,
+        rows=tuple(rows),
+        unexplained=0,
+        swap=0,
+        untouched=0,
+        whole=False,
+        unknown=(
+            "a file has no word of the kernel's: these are the bytes that hakmem held, of which "
+            "any may have been without pages, and nothing that is not hakmem's",
+            *inside.unknown(),
+        ),
+        classes=tuple(inside.classes),
+        threads=tuple(inside.threads(Parts())),
+        holdings=holdings,
+        parts=Parts(),
+        mappings=parse(area.maps_text),
+        huge=0,
+    )
+
+
+def _unexplained(size: int, rss: int) -> Row:
+    share = abs(size) / rss * 100 if rss else 0.0
+    note = f"{share:.2f} % of RSS"
+    if size < 0:
+        note += f": {-size} bytes more were counted than there are"
+    return Row("unexplained", "unexplained", max(0, size), True, note)

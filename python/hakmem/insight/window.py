@@ -1,0 +1,159 @@
+"""What lies in the window: the area's row per unit of 64 KiB against the pages that are there."""
+
+from array import array
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from hakmem.insight.area import Area, number
+from hakmem.insight.smaps import Pages
+
+UNIT = 1 << 16
+GRANULE = 1 << 21
+GRANULE_UNITS = GRANULE // UNIT
+
+# What a unit's word says: kind | page of the unit << 4 | number << 8.
+NOTHING, SLAB, HEAP, SLOTS, RUN, BIG = range(6)
+KIND_MASK, AT_SHIFT, AT_MASK, NUMBER_SHIFT = 0xF, 4, 0xF, 8
+
+
+class Presence:
+    """The pages that are there, of several stretches of address space."""
+
+    def __init__(self, stretches: Sequence[Pages]) -> None:
+        self.stretches = sorted(stretches, key=lambda pages: pages.start)
+        self._starts = [pages.start for pages in self.stretches]
+
+    @property
+    def end(self) -> int:
+        return self.stretches[-1].end if self.stretches else 0
+
+    def bytes_in(self, start: int, end: int) -> int:
+        total = 0
+        index = max(0, bisect_right(self._starts, start) - 1)
+        while index < len(self.stretches) and self._starts[index] < end:
+            total += self.stretches[index].bytes_in(start, end)
+            index += 1
+        return total
+
+
+@dataclass(frozen=True)
+class Piece:
+    """What a unit's word names."""
+
+    kind: int
+    number: int
+    start: int
+    end: int
+
+
+@dataclass
+class Resident:
+    """Resident bytes of the window by what they are."""
+
+    slabs: Counter[int] = field(default_factory=Counter)  # by class
+    heaps: Counter[int] = field(default_factory=Counter)  # by address
+    slots: int = 0
+    runs: int = 0
+    big: int = 0
+    # What no unit names: in granules with slabs, in granules with runs, and where there is neither.
+    free_units: int = 0
+    free_pages: int = 0
+    free_other: int = 0
+
+    @property
+    def free(self) -> int:
+        return self.free_units + self.free_pages + self.free_other
+
+    @property
+    def total(self) -> int:
+        used = sum(self.slabs.values()) + sum(self.heaps.values())
+        return used + self.slots + self.runs + self.big + self.free
+
+
+def unit_words(area: Area) -> "array[int] | None":
+    """A word per unit; None if the library does not tell."""
+    table = area.tables.get("units")
+    if table is None or table.used == 0:
+        return None
+    words = array("I")
+    words.frombytes(table.data)
+    return words[:: table.stride // words.itemsize]
+
+
+def covered_end(area: Area, words: Sequence[int]) -> int:
+    """Where the units that have a word end."""
+    page = area.row("process")
+    end = number(page, "window_at") + number(page, "window_bytes")
+    if len(words) < area.table("units").capacity:
+        return end  # what lies above was never used
+    return min(end, number(page, "window_at") + len(words) * UNIT)
+
+
+def pieces(area: Area, words: Sequence[int]) -> Iterator[Piece]:
+    page = area.row("process")
+    base, page_size = number(page, "window_at"), number(page, "page_size")
+    sizes = [number(row, "size") for row in area.table("classes").rows()]
+    for unit, word in enumerate(words):
+        kind = word & KIND_MASK
+        if kind == NOTHING:
+            continue
+        many = word >> NUMBER_SHIFT
+        start = base + unit * UNIT + (word >> AT_SHIFT & AT_MASK) * page_size
+        length = UNIT
+        if kind == SLAB and many < len(sizes) and sizes[many] > UNIT:
+            length = round_up(sizes[many], page_size)
+        elif kind == RUN:
+            length = many * page_size
+        elif kind == BIG:
+            length = many * GRANULE
+        yield Piece(kind, many, start, start + length)
+
+
+def round_up(size: int, power_of_two: int) -> int:
+    return (size + power_of_two - 1) & -power_of_two
+
+
+def resident(area: Area, words: Sequence[int], there: Presence) -> Resident:
+    """Every page that is there is counted once, even if the words are not of one moment."""
+    base = number(area.row("process"), "window_at")
+    found = Resident()
+    free: Counter[int] = Counter()  # by granule
+    with_slabs: set[int] = set()
+    with_pages: set[int] = set()
+    counted = base
+    for piece in pieces(area, words):
+        _count_free(free, base, counted, piece.start, there)
+        pages = there.bytes_in(max(counted, piece.start), piece.end)
+        counted = max(counted, piece.end)
+        paged = piece.kind == RUN or (piece.kind == SLAB and piece.end - piece.start != UNIT)
+        if piece.kind != BIG:
+            (with_pages if paged else with_slabs).add((piece.start - base) // GRANULE)
+        if piece.kind == SLAB:
+            found.slabs[piece.number] += pages
+        elif piece.kind == HEAP:
+            found.heaps[piece.start] += pages
+        elif piece.kind == SLOTS:
+            found.slots += pages
+        elif piece.kind == RUN:
+            found.runs += pages
+        else:
+            found.big += pages
+    _count_free(free, base, counted, there.end, there)
+    for granule, size in free.items():
+        if granule in with_slabs:
+            found.free_units += size
+        elif granule in with_pages:
+            found.free_pages += size
+        else:
+            found.free_other += size
+    return found
+
+
+def _count_free(free: Counter[int], base: int, start: int, end: int, there: Presence) -> None:
+    while start < end:
+        granule = (start - base) // GRANULE
+        until = min(end, base + (granule + 1) * GRANULE)
+        free[granule] += there.bytes_in(start, until)
+        start = until

@@ -1,0 +1,374 @@
+"""Rows that add up to RSS, for processes made by hand."""
+
+import json
+import random
+from collections.abc import Iterable
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+from synthetic_process import (
+    AREA_AT,
+    CLASSES,
+    FOUR_UNITS,
+    MIB,
+    PAGE,
+    PAGED,
+    SMALL,
+    TABLES,
+    UNIT_PAGES,
+    WINDOW,
+    World,
+)
+
+from hakmem.insight.advice import advise
+from hakmem.insight.rows import Row, apportion, clamped
+from hakmem.insight.smaps import Pages, Thread
+from hakmem.insight.why import Explanation, explain, explain_file
+from hakmem.insight.why_view import as_json, print_classes, print_explanation, print_threads
+from hakmem.insight.window import SLAB, UNIT, Presence
+
+SEEDS = range(150)
+
+
+def plain() -> World:
+    """Some of everything, of which every page is accounted for."""
+    world = World()
+    first, second = world.heap(100), world.heap(101, present=3)
+    world.heap(102, state=2)
+    world.slots()
+    # 1,000 blocks of 64 bytes are 16 pages; 900 are handed out, 60 of them into a magazine.
+    world.slab(SMALL, UNIT_PAGES)
+    first.count(SMALL, used=900, slabs=1, touched=16, magazine=60)
+    # 32 blocks of 8 KiB, 10 cut, of which 4 are handed out and 2 of these are half touched.
+    world.slab(FOUR_UNITS, 18)
+    second.count(FOUR_UNITS, used=4, slabs=1, touched=20)
+    world.free_units(3)
+    world.granule()
+    world.run(first, 100, 40)
+    world.free_pages(10)
+    world.pages(SLAB | PAGED << 8, 20, 20)
+    second.count(PAGED, used=1, slabs=1, touched=20)
+    world.big(3 * MIB, 500)
+    world.cached(1, 512)
+    world.usual()
+    world.threads = [Thread(100, "main", 0x7FFF_0000_1000), Thread(101, "worker", None)]
+    return world
+
+
+def randomly(seed: int) -> World:
+    """Anything at all; counts and pages need not be of one moment."""
+    rng = random.Random(seed)
+    world = World()
+    world.with_units = rng.random() < 0.8
+    world.huge = rng.choice([0, 0, 4 * MIB])
+    for tid in range(100, 100 + rng.randint(1, 6)):
+        world.heap(tid, rng.randint(1, 16), rng.choice([1, 1, 2, 3]))
+    for _ in range(rng.randint(0, 60)):
+        index = rng.randrange(PAGED)
+        most = CLASSES[index][1] * UNIT_PAGES
+        touched = rng.randint(0, most)
+        world.slab(index, rng.randint(0, most))
+        capacity = touched * PAGE // CLASSES[index][0]
+        used = rng.randint(0, capacity)
+        magazine = rng.randint(0, used)
+        rng.choice(world.heaps).count(index, used, 1, touched, magazine)
+    world.free_units(rng.randint(0, 20), rng.randint(0, 16), rng.random() < 0.7)
+    world.granule()
+    for _ in range(rng.randint(0, 8)):
+        n = rng.randint(17, 256)
+        world.run(rng.choice(world.heaps), n, rng.randint(0, n))
+        world.free_pages(rng.randint(0, 16))
+    for _ in range(rng.randint(0, 4)):
+        size = rng.randint(1, 9 * MIB // PAGE) * PAGE
+        world.big(size, rng.randint(0, size // PAGE))
+    if rng.random() < 0.5:
+        world.cached(rng.randint(1, 4), rng.randint(0, 512))
+    for name in ("kept_bytes", "pages_dirty", "big_cached", "units_dirty"):
+        if rng.random() < 0.2:
+            world.page[name] = rng.randint(0, 100)
+    for _ in range(rng.randint(0, 50)):
+        size = rng.randint(1, 100000)
+        world.sample(size, size + rng.randint(0, 500), rng.randint(1, 50))
+    if rng.random() < 0.8:
+        world.usual()
+    return world
+
+
+def every_row(rows: Iterable[Row]) -> list[Row]:
+    return [row for top in rows for _, row in top.walk()]
+
+
+def check_sums(e: Explanation) -> None:
+    assert sum(row.bytes for row in e.rows) == e.rss
+    for row in every_row(e.rows):
+        assert row.bytes >= 0, row
+        if row.children:
+            assert sum(child.bytes for child in row.children) == row.bytes, row
+
+
+def test_each_part_has_its_bytes() -> None:
+    e = plain().explain()
+    check_sums(e)
+    assert e.unexplained == 0
+    classes = {c.size: c for c in e.classes}
+    assert classes[64].magazine == 60 * 64
+    assert classes[64].live == 840 * 64
+    assert classes[64].free == 16 * PAGE - 900 * 64
+    # 2 of 20 touched pages are not there: they are missing in the blocks that are handed out.
+    assert classes[8192].live == 4 * 8192 - 2 * PAGE
+    assert classes[8192].free == 6 * 8192
+    assert classes[8192].untouched == 2 * PAGE
+    assert classes[81920].live == 20 * PAGE
+    live = e.bytes("live") + e.bytes("rounding")
+    assert live == sum(c.live for c in e.classes) + (40 + 500) * PAGE
+    assert e.bytes("dirty_units") == 3 * UNIT
+    assert e.bytes("cached_runs") == 10 * PAGE
+    assert e.bytes("cached_big") == 512 * PAGE
+    assert e.bytes("heaps") == 13 * PAGE
+    assert e.bytes("slots") == 3 * PAGE
+    assert e.bytes("arrays") == 60 << 10
+    assert e.bytes("area") == 120 << 10
+    assert e.bytes("tables") == 80 << 10
+    assert e.bytes("library") == 200 << 10
+    assert e.bytes("program") == 600 << 10
+    assert e.bytes("libraries") == (900 + 16) << 10
+    assert e.bytes("main_stack") == 40 << 10
+    assert e.bytes("kernel") == 4 << 10
+    assert e.untouched == (60 + 768 - 500 + 2) * PAGE
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_rows_add_up_whatever_is_there(seed: int) -> None:
+    world = randomly(seed)
+    check_sums(world.explain())
+    check_sums(world.explain(pagemap=False))
+    check_sums(explain_file(world.area()))
+
+
+def test_a_resident_page_that_should_be_clean_is_unexplained() -> None:
+    world = plain()
+    world.granule()
+    world.slab(SMALL, 0)
+    world.free_units(2, dirty=False)
+    e = world.explain()
+    check_sums(e)
+    assert e.unexplained == 2 * UNIT
+    assert e.bytes("unexplained") == 2 * UNIT
+
+
+def test_huge_pages_explain_pages_that_should_be_clean() -> None:
+    world = plain()
+    world.free_units(2, dirty=False)
+    world.huge = 2 * MIB
+    e = world.explain()
+    assert e.unexplained == 0
+    assert e.bytes("dirty_huge") == 2 * UNIT
+
+
+def test_memory_that_came_while_looking_is_unexplained() -> None:
+    world = plain()
+    process, there = world.process(), world.presence()
+    rows = list(process.mappings.rows)
+    index = next(i for i, m in enumerate(rows) if m.start == WINDOW)
+    rows[index] = replace(rows[index], rss=rows[index].rss + 7 * PAGE)
+    grown = replace(process, mappings=replace(process.mappings, rows=tuple(rows)))
+    e = explain(world.area(), grown, there)
+    check_sums(e)
+    assert e.unexplained == 7 * PAGE
+
+
+def test_memory_that_went_while_looking_is_told_and_not_shown_below_zero() -> None:
+    world = plain()
+    process, there = world.process(), world.presence()
+    rows = list(process.mappings.rows)
+    index = next(i for i, m in enumerate(rows) if m.start == WINDOW)
+    rows[index] = replace(rows[index], rss=rows[index].rss - 9 * PAGE)
+    shrunk = replace(process, mappings=replace(process.mappings, rows=tuple(rows)))
+    e = explain(world.area(), shrunk, there)
+    check_sums(e)
+    assert e.unexplained == -9 * PAGE
+    assert e.bytes("unexplained") == 0
+    assert "more were counted" in e.row("unexplained").note
+    assert any("changed meanwhile" in row.note for row in e.rows)
+
+
+def test_pages_beyond_the_blocks_are_a_row_of_their_own() -> None:
+    world = World()
+    heap = world.heap(1)
+    world.slab(SMALL, 16)
+    heap.count(SMALL, used=64, slabs=1, touched=1)
+    e = world.explain()
+    assert e.bytes("spare") == 15 * PAGE
+    assert e.unexplained == 0
+
+
+def test_blocks_on_their_way_home_are_not_live() -> None:
+    world = World()
+    heap = world.heap(1)
+    world.slab(SMALL, 16)
+    heap.count(SMALL, used=1024, slabs=1, touched=16)
+    before = world.explain()
+    heap.inbox_bytes = 10240
+    after = world.explain()
+    check_sums(after)
+    assert after.bytes("in_transit") == 10240
+    live = [e.bytes("live") + e.bytes("rounding") for e in (before, after)]
+    assert live[0] - live[1] == 10240
+
+
+def test_rounding_follows_the_samples() -> None:
+    world = World()
+    heap = world.heap(1)
+    world.slab(SMALL, 16)
+    heap.count(SMALL, used=1024, slabs=1, touched=16)
+    guessed = world.explain()
+    assert guessed.bytes("rounding") == pytest.approx(65536 * (64 - 17) / 2 / 64, abs=1)
+    for _ in range(20):
+        world.sample(48, 64, 10)
+    assert world.explain().bytes("rounding") == 65536 // 4
+
+
+def test_a_tail_of_a_big_block_is_rounding() -> None:
+    world = World()
+    world.heap(1)
+    world.big(3 * MIB, 1024)
+    e = world.explain()
+    check_sums(e)
+    assert e.bytes("rounding") >= MIB
+    assert e.bytes("live_big") <= 3 * MIB
+
+
+def test_magazines_are_told_by_thread_and_of_ended_ones() -> None:
+    world = World()
+    for tid, state, blocks in ((7, 1, 600), (8, 1, 300), (9, 2, 100)):
+        heap = world.heap(tid, state=state)
+        world.slab(SMALL, 16)
+        heap.count(SMALL, used=1024, slabs=1, touched=16, magazine=blocks)
+    e = world.explain()
+    check_sums(e)
+    assert e.bytes("magazine_7") == 600 * 64
+    assert e.bytes("magazine_8") == 300 * 64
+    assert e.bytes("magazine_ended") == 100 * 64
+
+
+def test_threads_have_their_stacks() -> None:
+    world = plain()
+    world.map(0x7E00_0000_0000, PAGE, 0, permissions="---p")
+    world.map(0x7E00_0000_1000, 8 * MIB, 360 << 10)
+    world.map(0x7D00_0000_1000, 8 * MIB, 20 << 10, flags=frozenset({"nh"}))  # type: ignore[arg-type]
+    world.map(0x7C00_0000_1000, 8 * MIB, 12 << 10)
+    world.threads = [
+        Thread(100, "main", 0x7FFF_0000_1000),
+        Thread(101, "worker", 0x7E00_0000_2000),
+    ]
+    e = world.explain()
+    check_sums(e)
+    assert e.bytes("stack_101") == 360 << 10
+    assert e.bytes("stacks") == 380 << 10
+    assert e.bytes("anonymous") == 12 << 10
+    assert not e.row("stacks").exact
+    assert any("taken for threads' stacks" in text for text in e.unknown)
+    worker = next(t for t in e.threads if t.tid == 101)
+    assert worker.stack == 360 << 10
+    assert worker.name == "worker"
+
+
+def test_the_samplers_tables_may_be_part_of_a_mapping() -> None:
+    world = World()
+    world.heap(1)
+    world.map(TABLES - MIB, 6 * MIB, 100 * PAGE)
+    inside = Pages(
+        TABLES - MIB, PAGE, bytes(256) + b"\1" * 30 + bytes(994) + b"\1" * 70 + bytes(186)
+    )
+    there = Presence([*world.presence().stretches, inside])
+    e = explain(world.area(), world.process(), there)
+    check_sums(e)
+    assert e.bytes("tables") == 30 * PAGE
+    assert e.bytes("anonymous") == 70 * PAGE
+
+
+def test_units_beyond_the_table_are_taken_to_be_as_the_rest() -> None:
+    world = World()
+    heap = world.heap(1)
+    for _ in range(40):
+        world.slab(SMALL, 16)
+        heap.count(SMALL, used=1024, slabs=1, touched=16)
+    world.granule()
+    world.units_room = 32
+    e = world.explain()
+    check_sums(e)
+    assert abs(e.unexplained) <= 0.01 * e.rss
+    assert e.bytes("live") + e.bytes("rounding") > 0.9 * e.rss
+    assert any("beyond what the area describes" in text for text in e.unknown)
+    assert not e.row("heaps").exact
+
+
+def test_foreign_memory_in_the_window_is_not_ours() -> None:
+    world = plain()
+    world.map(WINDOW + (1 << 30), MIB, MIB, "/srv/data", "r--p")
+    e = world.explain()
+    check_sums(e)
+    assert e.bytes("files") == MIB
+    assert e.unexplained == 0
+
+
+def test_the_live_area_is_told_from_other_shared_memory() -> None:
+    world = plain()
+    world.map(AREA_AT + (1 << 30), MIB, 64 << 10, "/SYSV00000000 (deleted)", "rw-s")
+    e = world.explain()
+    assert e.bytes("area") == 120 << 10
+    assert e.bytes("shared") == 64 << 10
+
+
+def test_without_pagemap_all_is_estimated_and_says_so() -> None:
+    e = plain().explain(pagemap=False)
+    assert any("does not show its pages" in text for text in e.unknown)
+    assert not e.row("live").exact
+    assert not e.row("dirty").exact
+
+
+def test_without_units_all_is_estimated_and_says_so() -> None:
+    world = plain()
+    world.with_units = False
+    e = world.explain()
+    assert any("no units table" in text for text in e.unknown)
+
+
+def test_a_file_shows_what_hakmem_held() -> None:
+    e = explain_file(plain().area())
+    check_sums(e)
+    assert not e.whole
+    assert e.bytes("not_ours") == 0
+    assert e.bytes("live_big") == pytest.approx(3 * MIB, rel=0.01)
+    assert any("no word of the kernel's" in text for text in e.unknown)
+
+
+def test_apportioned_parts_add_up() -> None:
+    assert apportion(10, [1, 1, 1]) == [3, 3, 4]
+    assert apportion(10, [0, 0]) == [0, 0]
+    assert apportion(7, []) == []
+
+
+def test_clamping_takes_no_more_than_there_is() -> None:
+    rows = clamped([Row("a", "a", 10), Row("b", "b", 3, children=(Row("c", "c", 3),))], 12)
+    assert [row.bytes for row in rows] == [0, 1]
+    assert rows[1].children[0].bytes == 1
+
+
+def test_tables_and_json_show_it() -> None:
+    e = plain().explain()
+    found = advise(e)
+    shown = Console(width=140, record=True, file=None, quiet=False, force_terminal=False)
+    with shown.capture() as capture:
+        print_explanation(shown, e, found, True)
+        print_classes(shown, e)
+        print_threads(shown, e)
+    text = capture.get()
+    assert f"{e.rss:,}" in text
+    assert "worker" in text
+    figures = json.loads(json.dumps(as_json(e, found)))
+    assert figures["rss"] == e.rss
+    assert sum(row["bytes"] for row in figures["rows"]) == e.rss
+    assert figures["unexplained"] == {"bytes": 0, "share": 0.0}
+    assert {c["size"] for c in figures["classes"]} == {64, 8192, 81920}

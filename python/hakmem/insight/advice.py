@@ -198,17 +198,19 @@ def huge_pages(e: Explanation) -> Advice | None:
     )
 
 
-def profile_tables(e: Explanation) -> Advice | None:
-    size = e.bytes("tables") + e.bytes("area")
+def profile(e: Explanation) -> Advice | None:
+    """The live area and the records; what is free among sampled blocks is theirs alone."""
+    size = e.bytes("area") + e.bytes("library") + e.bytes("free_sampled")
     if not _worth(e, size):
         return None
     return Advice(
-        "profile_tables",
-        e.bytes("tables"),
-        SURE,
+        "profile",
+        size,
+        LIKELY,
         f"{human.size(size)} is what the heap profile and the live area take",
-        "set HAKMEM_PROFILE=0",
-        f"tables {human.size(e.bytes('tables'))}, area {human.size(e.bytes('area'))}",
+        "set HAKMEM_PROFILE=0, or HAKMEM_PROFILE_INTERVAL higher",
+        f"live area {human.size(e.bytes('area'))}, records {human.size(e.bytes('library'))}, "
+        f"free among sampled blocks {human.size(e.bytes('free_sampled'))}",
     )
 
 
@@ -295,7 +297,7 @@ RULES: tuple[Rule, ...] = (
     magazines,
     fragmentation,
     huge_pages,
-    profile_tables,
+    profile,
     top_site,
     not_ours,
 )

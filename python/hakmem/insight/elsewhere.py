@@ -5,13 +5,11 @@ from dataclasses import dataclass, field
 
 from hakmem.insight.area import Area, number
 from hakmem.insight.smaps import Mapping, Process
-from hakmem.insight.window import Presence
 
 # hakmem's own
 WINDOW = "window"
 ARRAYS = "arrays"
 AREA = "area"
-TABLES = "tables"
 LIBRARY = "library"
 # not hakmem's
 PROGRAM = "program"
@@ -59,23 +57,10 @@ def is_window(area: Area, mapping: Mapping) -> bool:
     return inside and mapping.anonymous
 
 
-def table_range(area: Area) -> tuple[int, int]:
-    page = area.row("process")
-    return number(page, "tables_at"), number(page, "tables_at") + number(page, "tables_bytes")
-
-
-def cut_by_tables(area: Area, mapping: Mapping) -> bool:
-    """The kernel joins neighbours: the sampler's tables may be a part of a mapping only."""
-    start, end = table_range(area)
-    overlaps = mapping.start < end and start < mapping.end
-    return overlaps and not start <= mapping.start <= mapping.end <= end
-
-
-def attribute(area: Area, process: Process, there: Presence | None) -> Parts:
+def attribute(area: Area, process: Process) -> Parts:
     """Every mapping is somebody's; the parts add up to RSS."""
     found = Parts()
     arrays = _arrays_range(area, process)
-    tables = table_range(area)
     owner, previous = "", None
     guarded = False
     for m in process.mappings.rows:
@@ -84,18 +69,8 @@ def attribute(area: Area, process: Process, there: Presence | None) -> Parts:
         # Zeroed data follows the file that it belongs to.
         owner = m.path if m.of_file else owner if joined and m.anonymous else ""
         kind = _own(area, m, arrays) or _kind(process, m, owner, guarded)
-        rest = m.rss
-        if kind == ANONYMOUS and m.start < tables[1] and tables[0] < m.end:
-            start, end = max(m.start, tables[0]), min(m.end, tables[1])
-            own = m.rss
-            if (start, end) != (m.start, m.end):
-                known = there.bytes_in(start, end) if there is not None else end - start
-                own = min(known, m.rss)
-            found.rows.append(Part(TABLES, m, own))
-            rest -= own
-        if rest or m.rss == 0:
-            name = owner if kind in (LIBRARY, PROGRAM, LIBRARIES, FILES) else m.path
-            found.rows.append(Part(kind, m, rest, name, _tid(process, m, kind)))
+        name = owner if kind in (LIBRARY, PROGRAM, LIBRARIES, FILES) else m.path
+        found.rows.append(Part(kind, m, m.rss, name, _tid(process, m, kind)))
         previous = m
     return found
 

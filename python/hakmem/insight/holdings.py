@@ -43,6 +43,12 @@ class HeapUse:
     inbox: int
 
 
+@dataclass(frozen=True)
+class Sampled:
+    requested: int
+    usable: int
+
+
 class Holdings:
     """The area's counts by what they mean here."""
 
@@ -126,9 +132,22 @@ class Holdings:
         return self.count("units_dirty") * UNIT
 
     @property
+    def heaps_unseen(self) -> int:
+        return _optional(self.page, "heaps_unseen")
+
+    @property
     def slot_units(self) -> int:
         slabs = sum(use.units for use in self.classes)
-        return max(0, self.count("units_in_use") - slabs - len(self._heaps))
+        sampled = self.count("sampled_unit_bytes") // UNIT
+        return max(0, self.count("units_in_use") - slabs - sampled - len(self._heaps))
+
+    @cached_property
+    def sampled(self) -> "Sampled":
+        """Live blocks in units of sampled ones: what is larger is where others of its size are."""
+        rows = self.area.table("blocks").rows()
+        inside = [r for r in rows if number(r, "address") and number(r, "usable") <= UNIT]
+        usable = sum(number(row, "usable") for row in inside)
+        return Sampled(sum(number(row, "size") for row in inside), usable)
 
     @cached_property
     def rounding(self) -> "Rounding":

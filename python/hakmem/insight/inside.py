@@ -64,10 +64,9 @@ def window_of(area: Area, holdings: Holdings, process: Process, there: Presence 
         seen = fitted(model(holdings), rss)
         note = f"{missing}, so what is resident of each part is estimated from counts"
         return Window(seen, rss, huge, True, [note])
-    inside = Presence([p for p in there.stretches if any(p.start == m.start for m in mappings)])
-    seen = resident(area, words, inside)
+    seen = resident(area, words, there)
     end = covered_end(area, words)
-    beyond = inside.bytes_in(end, max((m.end for m in mappings), default=end))
+    beyond = there.bytes_in(end, max((m.end for m in mappings), default=end))
     window = Window(seen, rss, huge)
     if beyond:
         window.resident = extrapolated(seen, beyond)
@@ -83,8 +82,9 @@ def model(holdings: Holdings) -> Resident:
     """What would be resident if everything were that may be."""
     return Resident(
         slabs=Counter({use.index: use.touched for use in holdings.classes}),
-        heaps=Counter({heap.address: UNIT for heap in holdings.heaps}),
-        slots=holdings.slot_units * UNIT,
+        heaps=Counter({0: holdings.slot_units * UNIT})
+        + Counter({heap.address: UNIT for heap in holdings.heaps}),
+        sampled=holdings.count("sampled_unit_bytes"),
         runs=holdings.run_bytes,
         big=holdings.count("big_bytes"),
         free_units=holdings.units_dirty_bytes,
@@ -117,7 +117,7 @@ def extrapolated(seen: Resident, beyond: int) -> Resident:
 def _scale(seen: Resident, factor: float) -> None:
     seen.slabs = Counter({key: int(value * factor) for key, value in seen.slabs.items()})
     seen.heaps = Counter({key: int(value * factor) for key, value in seen.heaps.items()})
-    for name in ("slots", "runs", "big", "free_units", "free_pages", "free_other"):
+    for name in ("sampled", "runs", "big", "free_units", "free_pages", "free_other"):
         setattr(seen, name, int(getattr(seen, name) * factor))
 
 
@@ -205,6 +205,9 @@ class Inside:
         ]
         self.big_bytes = holdings.count("big_bytes")
         self.live_slabs = sum(c.live for c in self.classes)
+        sampled = holdings.sampled
+        self.sampled = min(self.seen.sampled, sampled.usable)
+        self.sampled_rounding = min(self.sampled, sampled.usable - sampled.requested)
         self.inbox = min(self.live_slabs, sum(heap.inbox for heap in holdings.heaps))
 
     @property
@@ -227,7 +230,7 @@ class Inside:
 
     def _slab_rounding(self) -> int:
         still = 1 - self.inbox / self.live_slabs if self.live_slabs else 0.0
-        return int(sum(c.rounding for c in self.classes) * still)
+        return int(sum(c.rounding for c in self.classes) * still) + self.sampled_rounding
 
     def _page_rounding(self) -> tuple[int, int]:
         """Of runs, and of big blocks, whose last granule may be there in excess of the block."""
@@ -239,7 +242,7 @@ class Inside:
 
     def _live(self) -> Row:
         runs, big = self._page_rounding()
-        slabs = self.live_slabs - self.inbox - self._slab_rounding()
+        slabs = self.live_slabs + self.sampled - self.inbox - self._slab_rounding()
         children = (
             Row("live_slabs", "blocks up to 256 KiB", slabs, False),
             Row("live_runs", "blocks up to 1 MiB", self.seen.runs - runs, False),
@@ -274,6 +277,7 @@ class Inside:
                 self.exact,
                 "populated ahead, in huge pages, or from an earlier use",
             ),
+            Row("free_sampled", "among sampled blocks", self.seen.sampled - self.sampled),
             Row("in_transit", "on the way back from other threads", self.inbox, False),
         ]
         note = f"{human.size(kept)} in empty slabs that stay with their class" if kept else ""
@@ -336,14 +340,18 @@ class Inside:
     def _metadata(self, parts: Parts) -> Row:
         known = {heap.address for heap in self.holdings.heaps}
         heaps = sum(size for at, size in self.seen.heaps.items() if at in known)
-        slots = self.seen.slots + sum(self.seen.heaps.values()) - heaps
+        slots = sum(self.seen.heaps.values()) - heaps
         children = (
             Row("heaps", f"{len(known)} heaps", heaps, self.exact),
             Row("slots", "longer magazines' slots", slots, self.exact),
             Row("arrays", "what lies in which unit", parts.bytes_of(elsewhere.ARRAYS)),
             Row("area", "live area", parts.bytes_of(elsewhere.AREA)),
-            Row("tables", "profile's tables", parts.bytes_of(elsewhere.TABLES)),
-            Row("library", "the library's code and data", parts.bytes_of(elsewhere.LIBRARY)),
+            Row(
+                "library",
+                "the library's code and data",
+                parts.bytes_of(elsewhere.LIBRARY),
+                note="with the profile's records",
+            ),
         )
         return sum_of("metadata", "hakmem's metadata", children)
 
@@ -365,10 +373,16 @@ class Inside:
             )
 
     def unknown(self) -> list[str]:
+        unseen = self.holdings.heaps_unseen
         found = [
             "magazines change with every allocation and tell their length when they are refilled "
             "or flushed: what they hold now and what is live may differ by that"
         ]
+        if unseen:
+            found.append(
+                f"{unseen} heaps have no room in the live area: what they hold is told as slabs' "
+                "pages without blocks"
+            )
         if not self.holdings.rounding.samples and self.live_slabs:
             found.append(
                 "no block was sampled: what was requested is guessed from the size classes"

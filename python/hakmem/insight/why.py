@@ -86,11 +86,7 @@ def look(pid: int) -> Explanation:
     process = read_process(pid)
     area = attach(pid)
     page_size = Holdings(area).page_size
-    wanted = [
-        m
-        for m in process.mappings.rows
-        if m.rss and (elsewhere.is_window(area, m) or elsewhere.cut_by_tables(area, m))
-    ]
+    wanted = [m for m in process.mappings.rows if m.rss and elsewhere.is_window(area, m)]
     pages = read_pages(pid, wanted, page_size)
     return explain(area, process, Presence(pages) if pages is not None else None)
 
@@ -100,7 +96,7 @@ def look(pid: int) -> Explanation:
 
 def explain(area: Area, process: Process, there: Presence | None) -> Explanation:
     holdings = Holdings(area)
-    parts = elsewhere.attribute(area, process, there)
+    parts = elsewhere.attribute(area, process)
     window = window_of(area, holdings, process, there)
     free = free_memory(holdings, window.resident, window.huge)
     inside = Inside(holdings, window, free, process.mappings.rss, process.threads)

@@ -14,7 +14,7 @@ GRANULE = 1 << 21
 GRANULE_UNITS = GRANULE // UNIT
 
 # What a unit's word says: kind | page of the unit << 4 | number << 8.
-NOTHING, SLAB, HEAP, SLOTS, RUN, BIG = range(6)
+NOTHING, SLAB, HEAP, SAMPLED, RUN, BIG = range(6)
 KIND_MASK, AT_SHIFT, AT_MASK, NUMBER_SHIFT = 0xF, 4, 0xF, 8
 
 
@@ -53,8 +53,8 @@ class Resident:
     """Resident bytes of the window by what they are."""
 
     slabs: Counter[int] = field(default_factory=Counter)  # by class
-    heaps: Counter[int] = field(default_factory=Counter)  # by address
-    slots: int = 0
+    heaps: Counter[int] = field(default_factory=Counter)  # and their slots, by unit's address
+    sampled: int = 0  # units of sampled blocks
     runs: int = 0
     big: int = 0
     # What no unit names: in granules with slabs, in granules with runs, and where there is neither.
@@ -69,7 +69,7 @@ class Resident:
     @property
     def total(self) -> int:
         used = sum(self.slabs.values()) + sum(self.heaps.values())
-        return used + self.slots + self.runs + self.big + self.free
+        return used + self.sampled + self.runs + self.big + self.free
 
 
 def unit_words(area: Area) -> "array[int] | None":
@@ -134,8 +134,8 @@ def resident(area: Area, words: Sequence[int], there: Presence) -> Resident:
             found.slabs[piece.number] += pages
         elif piece.kind == HEAP:
             found.heaps[piece.start] += pages
-        elif piece.kind == SLOTS:
-            found.slots += pages
+        elif piece.kind == SAMPLED:
+            found.sampled += pages
         elif piece.kind == RUN:
             found.runs += pages
         else:

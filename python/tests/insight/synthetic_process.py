@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from hakmem.insight.area import Area, Field, Table
 from hakmem.insight.smaps import Mapping, Mappings, Pages, Process, Thread
 from hakmem.insight.why import Explanation, explain
-from hakmem.insight.window import BIG, GRANULE, HEAP, RUN, SLAB, SLOTS, UNIT, Presence
+from hakmem.insight.window import BIG, GRANULE, HEAP, RUN, SAMPLED, SLAB, UNIT, Presence
 
 PAGE = 4096
 UNIT_PAGES = UNIT // PAGE
@@ -14,7 +14,6 @@ WINDOW = 0x1000_0000_0000
 WINDOW_BYTES = 1 << 39
 ARRAYS = 0x7000_0000_0000
 AREA_AT = 0x7100_0000_0000
-TABLES = 0x7200_0000_0000
 MIB = 1 << 20
 
 # Size, units of a slab: enough classes to have one of every kind.
@@ -64,7 +63,7 @@ class World:
             (
                 *("units_in_use", "units_dirty", "pages_in_use", "pages_dirty", "run_bytes"),
                 *("run_blocks", "big_bytes", "big_blocks", "big_cached", "kept_bytes"),
-                *("warm_bytes", "allowed_bytes"),
+                *("warm_bytes", "allowed_bytes", "sampled_unit_bytes", "heaps_unseen"),
             ),
             0,
         )
@@ -98,7 +97,7 @@ class World:
         return self.heaps[-1]
 
     def slots(self, present: int = 3) -> None:
-        self.unit(SLOTS, present)
+        self.unit(HEAP, present)
         self.page["units_in_use"] += 1
 
     def slab(self, index: int, present: int) -> None:
@@ -108,6 +107,12 @@ class World:
             inside = min(UNIT_PAGES, max(0, present - unit * UNIT_PAGES))
             self.unit(SLAB | index << 8, inside)
         self.page["units_in_use"] += units
+
+    def sampled_unit(self, present: int) -> int:
+        """Where sampled blocks lie; its address."""
+        self.page["units_in_use"] += 1
+        self.page["sampled_unit_bytes"] += UNIT
+        return WINDOW + self.unit(SAMPLED, present) * UNIT
 
     def free_units(self, n: int, present: int = UNIT_PAGES, dirty: bool = True) -> None:
         for _ in range(n):
@@ -201,7 +206,6 @@ class World:
         self.map(ARRAYS, 1 * MIB, 0, permissions="---p")
         self.map(ARRAYS + MIB, 1 * MIB, 60 << 10)
         self.map(AREA_AT, 8 * MIB, 120 << 10, "/SYSV00000000 (deleted)", "rw-s")
-        self.map(TABLES, 4 * MIB, 80 << 10)
 
     # The result.
 
@@ -215,8 +219,6 @@ class World:
             "slabs_at": ARRAYS + MIB + 2048,
             "maps_at": ARRAYS + MIB + (512 << 10),
             "supers_at": ARRAYS + MIB + (512 << 10),
-            "tables_at": TABLES,
-            "tables_bytes": 4 * MIB,
             **self.page,
         }
         classes: list[dict[str, Word]] = [

@@ -1,7 +1,7 @@
 """Each rule fires where it should, and is quiet where it must be."""
 
 import pytest
-from synthetic_process import CLASSES, MIB, PAGE, SMALL, UNIT_PAGES, World
+from synthetic_process import AREA_AT, CLASSES, MIB, PAGE, SMALL, UNIT_PAGES, World
 
 from hakmem.insight.advice import RULES, Advice, Rule, advise, headline
 from hakmem.insight.smaps import Thread
@@ -89,8 +89,7 @@ def huge_and_used() -> World:
 
 def large_tables() -> World:
     world = live(100)
-    world.map(0x7200_0000_0000, 16 * MIB, 8 * MIB)
-    world.page["tables_bytes"] = 16 * MIB
+    world.map(AREA_AT, 16 * MIB, 8 * MIB, "/SYSV00000000 (deleted)", "rw-s")
     return world
 
 
@@ -120,7 +119,7 @@ FIRES = {
     "magazines": long_magazines,
     "fragmentation": partly_used,
     "huge_pages": huge,
-    "profile_tables": large_tables,
+    "profile": large_tables,
     "top_site": one_site,
     "not_ours": mapped_files,
 }
@@ -129,7 +128,7 @@ QUIET = {
     "magazines": [live, short_magazines],
     "fragmentation": [live],
     "huge_pages": [live, huge_and_used],
-    "profile_tables": [live, one_site],
+    "profile": [live, one_site],
     "top_site": [live, many_sites],
     "not_ours": [live],
 }

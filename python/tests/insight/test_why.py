@@ -15,7 +15,6 @@ from synthetic_process import (
     PAGE,
     PAGED,
     SMALL,
-    TABLES,
     UNIT_PAGES,
     WINDOW,
     World,
@@ -23,10 +22,10 @@ from synthetic_process import (
 
 from hakmem.insight.advice import advise
 from hakmem.insight.rows import Row, apportion, clamped
-from hakmem.insight.smaps import Pages, Thread
+from hakmem.insight.smaps import Thread
 from hakmem.insight.why import Explanation, explain, explain_file
 from hakmem.insight.why_view import as_json, print_classes, print_explanation, print_threads
-from hakmem.insight.window import SLAB, UNIT, Presence
+from hakmem.insight.window import SLAB, UNIT
 
 SEEDS = range(150)
 
@@ -129,7 +128,6 @@ def test_each_part_has_its_bytes() -> None:
     assert e.bytes("slots") == 3 * PAGE
     assert e.bytes("arrays") == 60 << 10
     assert e.bytes("area") == 120 << 10
-    assert e.bytes("tables") == 80 << 10
     assert e.bytes("library") == 200 << 10
     assert e.bytes("program") == 600 << 10
     assert e.bytes("libraries") == (900 + 16) << 10
@@ -274,18 +272,25 @@ def test_threads_have_their_stacks() -> None:
     assert worker.name == "worker"
 
 
-def test_the_samplers_tables_may_be_part_of_a_mapping() -> None:
+def test_sampled_blocks_have_units_of_their_own() -> None:
     world = World()
     world.heap(1)
-    world.map(TABLES - MIB, 6 * MIB, 100 * PAGE)
-    inside = Pages(
-        TABLES - MIB, PAGE, bytes(256) + b"\1" * 30 + bytes(994) + b"\1" * 70 + bytes(186)
-    )
-    there = Presence([*world.presence().stretches, inside])
-    e = explain(world.area(), world.process(), there)
+    world.sampled_unit(4)
+    world.sample(40, 64, 100)
+    world.sample(1000, 1024, 100)
+    world.sample(80000, 81920, 100)  # pages of its own
+    e = world.explain()
     check_sums(e)
-    assert e.bytes("tables") == 30 * PAGE
-    assert e.bytes("anonymous") == 70 * PAGE
+    assert e.bytes("live") == 1040
+    assert e.bytes("rounding") == 48
+    assert e.bytes("free_sampled") == 4 * PAGE - 1088
+
+
+def test_heaps_without_a_row_are_told() -> None:
+    world = plain()
+    world.page["heaps_unseen"] = 3
+    e = world.explain()
+    assert any("3 heaps have no room" in text for text in e.unknown)
 
 
 def test_units_beyond_the_table_are_taken_to_be_as_the_rest() -> None:

@@ -7,6 +7,9 @@ from rich.console import Console
 
 from hakmem.cli import examples
 
+# Lines of a table in a file or a pipe.
+FILE_WIDTH = 120
+
 
 @click.command(
     epilog=examples("why 4711", "why 4711 --classes --threads", "why heap.hakprof --json")
@@ -35,6 +38,8 @@ def why(target: str, every: bool, classes: bool, threads: bool, as_json: bool) -
         click.echo(json.dumps(view.as_json(seen, found), indent=2))
         return 0
     console = Console(soft_wrap=True)
+    if not console.is_terminal:
+        console.width = FILE_WIDTH
     view.print_explanation(console, seen, found, every)
     if classes:
         view.print_classes(console, seen)

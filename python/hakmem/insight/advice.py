@@ -161,7 +161,7 @@ def _site_of_class(e: Explanation, c: ClassMemory) -> str:
 
 
 def frame(e: Explanation, site: int) -> str:
-    """The innermost caller that is not an allocator's, as file and offset."""
+    """The innermost caller that is not the allocator, as file and offset; empty: none is known."""
     area = e.holdings.area
     sites = area.table("sites").rows()
     if site >= len(sites):
@@ -171,8 +171,8 @@ def frame(e: Explanation, site: int) -> str:
     stacks = area.table("stacks")
     addresses = [number(r, "address") for r in stacks.rows()[first : first + depth]]
     places = [place for place in (_place(e, address) for address in addresses) if place]
-    own = [place for place in places if "/libhakmem" not in place and "/libc.so" not in place]
-    return (own or places or [""])[0]
+    own = [p for p in places if "/libhakmem" not in p and "/libc.so" not in p]
+    return own[0] if own else ""
 
 
 def _place(e: Explanation, address: int) -> str:
@@ -220,14 +220,14 @@ def top_site(e: Explanation) -> Advice | None:
     if best is None:
         return None
     size = min(number(rows[best], "live_bytes"), e.bytes("live"))
-    if not _worth(e, size) or e.share(size) < SITE_LEAST:
-        return None
+    place = frame(e, best)
+    if not place or not _worth(e, size) or e.share(size) < SITE_LEAST:
+        return None  # without a caller it is not one site, but all that could not be told apart
     return Advice(
         "top_site",
         size,
         PERHAPS,
-        f"live data: one call site, {frame(e, best) or 'of unknown place'}, holds about "
-        f"{human.size(size)}",
+        f"live data: one call site, {place}, holds about {human.size(size)}",
         f"see: hakmem report {e.pid}",
         f"{number(rows[best], 'live_samples')} live samples; {e.share(size) * 100:.0f} % of RSS",
     )

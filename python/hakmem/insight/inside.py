@@ -121,14 +121,24 @@ def _scale(seen: Resident, factor: float) -> None:
         setattr(seen, name, int(getattr(seen, name) * factor))
 
 
-def class_memory(use: ClassUse, there: int, share: float) -> ClassMemory:
-    """Splits a class' resident bytes. What is missing of the touched pages is missing in blocks
-    that were handed out: free ones were somebody's before."""
+def class_memory(use: ClassUse, there: int, share: float, page_size: int) -> ClassMemory:
+    """Splits a class' resident bytes.
+
+    Of the touched pages some may be missing. In small blocks that is what was cut in advance and
+    never used: in a magazine, or back from it. Of blocks of pages the program left parts alone.
+    """
     cut = min(there, use.touched)
     missing = use.touched - cut
-    handed = min(cut, max(0, use.used * use.size - missing))
-    magazine = handed * use.magazine // use.used if use.used else 0
-    live = handed - magazine
+    magazine = use.magazine * use.size
+    live = (use.used - use.magazine) * use.size
+    parts = {"magazine": magazine, "live": live, "free": max(0, use.touched - magazine - live)}
+    ahead = ("magazine", "free", "live")
+    for name in ahead if use.size <= page_size else ("live", "magazine", "free"):
+        taken = min(missing, parts[name])
+        parts[name] -= taken
+        missing -= taken
+    # Counts and pages may be of different moments.
+    live, magazine, free = fitting(cut, (parts["live"], parts["magazine"], parts["free"]))
     return ClassMemory(
         size=use.size,
         slabs=use.slabs,
@@ -137,11 +147,20 @@ def class_memory(use: ClassUse, there: int, share: float) -> ClassMemory:
         magazine_blocks=use.magazine,
         live=live,
         magazine=magazine,
-        free=cut - handed,
+        free=free,
         spare=there - cut,
-        untouched=missing,
+        untouched=use.touched - cut,
         rounding=int(live * share),
     )
+
+
+def fitting(total: int, parts: Sequence[int]) -> list[int]:
+    """The parts, each as far as there is something left; the last gets the rest."""
+    found = []
+    for part in parts[:-1]:
+        found.append(min(total, part))
+        total -= found[-1]
+    return [*found, total]
 
 
 @dataclass(frozen=True)
@@ -199,7 +218,9 @@ class Inside:
         self.named = {thread.tid: thread.name for thread in threads}
         rounding = holdings.rounding
         self.classes = [
-            class_memory(use, self.seen.slabs[use.index], rounding.of_class(use))
+            class_memory(
+                use, self.seen.slabs[use.index], rounding.of_class(use), holdings.page_size
+            )
             for use in holdings.classes
             if use.slabs or self.seen.slabs[use.index]
         ]
@@ -269,7 +290,7 @@ class Inside:
         ]
         spare = sum(c.spare for c in self.classes)
         children = [
-            *self._few(by_class, "free_classes", "slabs of other sizes"),
+            *self._few(by_class, "free_class", "slabs of other sizes"),
             Row(
                 "spare",
                 "slabs' pages without blocks yet",
@@ -311,7 +332,7 @@ class Inside:
         ]
         rest = total - sum(row.bytes for row in live) - ended
         children = [
-            *self._few(live, "magazine_others", "other threads"),
+            *self._few(live, "magazine", "other threads"),
             Row("magazine_ended", "of threads that have ended", ended + rest, False),
         ]
         note = "free blocks at hand, when last refilled or flushed"

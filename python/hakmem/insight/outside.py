@@ -38,9 +38,7 @@ def _named(parts: Parts, kind: str, label: str, whole: int) -> Row:
             part.bytes
         )
     rows = [Row(f"{kind}:{name}", name, size) for name, size in sizes.items() if size]
-    if len(rows) < 2:
-        return Row(kind, label, sizes.total(), note=rows[0].label if rows else "")
-    return sum_of(kind, label, few(rows, f"{kind}_others", "others", whole))
+    return sum_of(kind, label, few(rows, kind, "others", whole))
 
 
 def _stacks(process: Process, parts: Parts, known: bool, whole: int) -> Row:
@@ -53,7 +51,7 @@ def _stacks(process: Process, parts: Parts, known: bool, whole: int) -> Row:
     total = parts.bytes_of(elsewhere.STACKS)
     rest = Row("stacks_unnamed", "of threads not known by name", 0, False)
     rest = replace(rest, bytes=total - sum(row.bytes for row in rows))
-    children = [*few(rows, "stacks_others", "other threads", whole), rest]
+    children = [*few(rows, "stack", "other threads", whole), rest]
     return replace(sum_of(elsewhere.STACKS, "threads' stacks", children), exact=known)
 
 

@@ -6,6 +6,7 @@ from itertools import pairwise
 
 NAMED_LEAST = 0.01  # of the whole: what is less is not named by itself
 NAMED_MOST = 5
+OTHERS = "_others"  # what such a row's key ends with
 
 
 @dataclass(frozen=True)
@@ -26,17 +27,21 @@ class Row:
 def sum_of(key: str, label: str, children: Sequence[Row], note: str = "") -> Row:
     there = tuple(child for child in children if child.bytes)
     exact = all(child.exact for child in there)
-    return Row(key, label, sum(child.bytes for child in there), exact, note, there)
+    total = sum(child.bytes for child in there)
+    if len(there) == 1 and there[0].key.endswith(OTHERS):
+        there = ()  # nothing is worth a name
+    return Row(key, label, total, exact, note, there)
 
 
 def few(rows: list[Row], key: str, label: str, whole: int) -> list[Row]:
+    """The largest by name, and the others as one."""
     ranked = sorted(rows, key=lambda row: row.bytes, reverse=True)
     named = [row for row in ranked[:NAMED_MOST] if row.bytes >= whole * NAMED_LEAST]
     others = ranked[len(named) :]
     if not others:
         return named
     exact = all(row.exact for row in others)
-    return [*named, Row(key, label, sum(row.bytes for row in others), exact)]
+    return [*named, Row(key + OTHERS, label, sum(row.bytes for row in others), exact)]
 
 
 def apportion(total: int, weights: Sequence[int]) -> list[int]:

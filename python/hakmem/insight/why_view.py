@@ -12,6 +12,7 @@ from hakmem.insight.rows import Row
 from hakmem.insight.why import Explanation
 
 EXACT, ESTIMATED = "=", "~"
+LABEL_WIDTH = 36
 TABLE = {"box": None, "pad_edge": False, "header_style": "bold"}
 
 
@@ -42,15 +43,19 @@ def print_explanation(console: Console, e: Explanation, found: list[Advice], eve
 def _tree(e: Explanation) -> Table:
     of = "RSS" if e.whole else "held"
     table = Table("", "bytes", f"% of {of}", "", "", **TABLE)  # type: ignore[arg-type]
-    for column in (1, 2):
-        table.columns[column].justify = "right"
-        table.columns[column].no_wrap = True
+    for column in table.columns:
+        column.no_wrap = True
+    for column in table.columns[1:3]:
+        column.justify = "right"
+    table.columns[0].min_width = LABEL_WIDTH
     name = f"{of} of {e.source}" if e.whole else f"{of} by hakmem in {e.source}"
     table.add_row(Text(name, style="bold"), *_figures(e, e.rss, e.whole), "")
     rows = [pair for top in e.rows for pair in top.walk(1) if _shown(*pair)]
     for depth, row in rows:
         style = "" if depth == 1 else "dim"
-        label = Text("  " * depth + row.label, style=style)
+        # Of a file its name: the whole path is in the JSON.
+        text = row.label.rpartition("/")[2] if row.label.startswith("/") else row.label
+        label = Text("  " * depth + text, style=style)
         table.add_row(label, *_figures(e, row.bytes, row.exact), Text(row.note, style="dim"))
     return table
 

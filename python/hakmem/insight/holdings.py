@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from hakmem.insight.area import Area, Row, number, numbers
+from hakmem.insight.magazines import Lengths
 from hakmem.insight.window import UNIT, round_up
 
 WORD = 1 << 64
@@ -52,8 +53,10 @@ class Sampled:
 class Holdings:
     """The area's counts by what they mean here."""
 
-    def __init__(self, area: Area) -> None:
+    def __init__(self, area: Area, lengths: Lengths | None = None) -> None:
+        """`lengths`: of magazines, if they are known better than the area does."""
         self.area = area
+        self.lengths = lengths
         self.page = area.row("process")
         self.page_size = self.count("page_size")
         self._heaps = area.table("heaps").rows()
@@ -71,6 +74,9 @@ class Holdings:
         for heap in self._heaps:
             for at, value in enumerate(numbers(heap, "by_class")):
                 sums[at] += value
+        if self.lengths is not None:
+            for index in range(len(self._classes)):
+                sums[index * COLUMNS + MAGAZINE] = sum(h.blocks[index] for h in self.heaps)
         found = []
         least = 0
         for index, row in enumerate(self._classes):
@@ -102,6 +108,8 @@ class Holdings:
         found = []
         for row in self._heaps:
             blocks = numbers(row, "by_class")[MAGAZINE::COLUMNS]
+            if self.lengths is not None:
+                blocks = self.lengths.get(number(row, "address"), blocks)
             found.append(
                 HeapUse(
                     address=number(row, "address"),

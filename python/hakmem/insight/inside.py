@@ -124,19 +124,20 @@ def _scale(seen: Resident, factor: float) -> None:
 def class_memory(use: ClassUse, there: int, share: float, page_size: int) -> ClassMemory:
     """Splits a class' resident bytes.
 
-    Of the touched pages some may be missing. In small blocks that is what was cut in advance and
-    never used: in a magazine, or back from it. Of blocks of pages the program left parts alone.
+    Of the touched pages some may be missing. That is what was cut in advance and never used: in a
+    magazine or, if it is small, back from it. Of larger blocks the program left parts alone.
     """
     cut = min(there, use.touched)
     missing = use.touched - cut
     magazine = use.magazine * use.size
     live = (use.used - use.magazine) * use.size
     parts = {"magazine": magazine, "live": live, "free": max(0, use.touched - magazine - live)}
-    ahead = ("magazine", "free", "live")
-    for name in ahead if use.size <= page_size else ("live", "magazine", "free"):
+    small = ("magazine", "free", "live")
+    for name in small if use.size <= page_size else ("magazine", "live", "free"):
         taken = min(missing, parts[name])
         parts[name] -= taken
         missing -= taken
+    untouched = live - parts["live"]
     # Counts and pages may be of different moments.
     live, magazine, free = fitting(cut, (parts["live"], parts["magazine"], parts["free"]))
     return ClassMemory(
@@ -149,7 +150,7 @@ def class_memory(use: ClassUse, there: int, share: float, page_size: int) -> Cla
         magazine=magazine,
         free=free,
         spare=there - cut,
-        untouched=use.touched - cut,
+        untouched=untouched,
         rounding=int(live * share),
     )
 
@@ -335,7 +336,8 @@ class Inside:
             *self._few(live, "magazine", "other threads"),
             Row("magazine_ended", "of threads that have ended", ended + rest, False),
         ]
-        note = "free blocks at hand, when last refilled or flushed"
+        now = self.holdings.lengths is not None
+        note = "free blocks at hand" + ("" if now else ", when last refilled or flushed")
         return sum_of("magazines", "threads' magazines", children, note)
 
     def _cached(self) -> Row:
@@ -395,10 +397,12 @@ class Inside:
 
     def unknown(self) -> list[str]:
         unseen = self.holdings.heaps_unseen
-        found = [
-            "magazines change with every allocation and tell their length when they are refilled "
-            "or flushed: what they hold now and what is live may differ by that"
-        ]
+        found = []
+        if self.holdings.lengths is None:
+            found.append(
+                "magazines change with every allocation and tell their length when they are "
+                "refilled or flushed: what they hold now and what is live may differ by that"
+            )
         if unseen:
             found.append(
                 f"{unseen} heaps have no room in the live area: what they hold is told as slabs' "

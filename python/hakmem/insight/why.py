@@ -21,6 +21,7 @@ from hakmem.insight.inside import (
     model,
     window_of,
 )
+from hakmem.insight.magazines import Lengths, read_lengths
 from hakmem.insight.outside import not_ours, unknown_stacks
 from hakmem.insight.rows import Row, clamped
 from hakmem.insight.smaps import Mappings, Process, parse, read_pages, read_process
@@ -88,14 +89,17 @@ def look(pid: int) -> Explanation:
     page_size = Holdings(area).page_size
     wanted = [m for m in process.mappings.rows if m.rss and elsewhere.is_window(area, m)]
     pages = read_pages(pid, wanted, page_size)
-    return explain(area, process, Presence(pages) if pages is not None else None)
+    there = Presence(pages) if pages is not None else None
+    return explain(area, process, there, read_lengths(pid, area))
 
 
 # Putting it together.
 
 
-def explain(area: Area, process: Process, there: Presence | None) -> Explanation:
-    holdings = Holdings(area)
+def explain(
+    area: Area, process: Process, there: Presence | None, lengths: Lengths | None = None
+) -> Explanation:
+    holdings = Holdings(area, lengths)
     parts = elsewhere.attribute(area, process)
     window = window_of(area, holdings, process, there)
     free = free_memory(holdings, window.resident, window.huge)

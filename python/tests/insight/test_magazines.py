@@ -1,0 +1,79 @@
+"""Magazines' lengths, in words made by hand and read out of a process."""
+
+import ctypes
+import os
+import struct
+from pathlib import Path
+
+import pytest
+from synthetic_process import CLASSES, SMALL, World, table
+
+from hakmem.insight import magazines
+from hakmem.insight.area import Area
+from hakmem.insight.magazines import lengths_in, read_lengths
+from hakmem.insight.why import explain
+
+STRIDE = 32
+
+
+def words(top: int, end: int) -> bytes:
+    return struct.pack("<QQQQ", top, end, 0, 0)
+
+
+def test_a_length_is_what_lies_between_top_and_end() -> None:
+    data = words(0x1000, 0x1040) + words(0x2000, 0x2000) + words(0x3008, 0x3000) + words(0, 0)
+    assert lengths_in(data, STRIDE) == (8, 0, 0, 0)
+
+
+def test_words_that_are_being_changed_are_no_length() -> None:
+    assert lengths_in(words(0, 0x7FFF_0000_0000), STRIDE) == (0,)
+
+
+def with_places(area: Area, heap: int, at: int) -> Area:
+    page = area.row("process") | {"magazines_at": at, "magazine_stride": STRIDE}
+    row = area.table("heaps").rows()[0] | {"address": heap}
+    listed = {k: list(v) if isinstance(v, tuple) else v for k, v in row.items()}
+    plain = {k: v for k, v in page.items() if isinstance(v, int)}
+    tables = area.tables | {
+        "process": table("process", [dict(plain)]),
+        "heaps": table("heaps", [listed]),
+    }
+    return Area(area.version, tables, area.maps_text)
+
+
+def test_lengths_are_read_out_of_the_process() -> None:
+    counts = [3, 0, 17, 2048, 1]
+    data = b"".join(words(0x1000, 0x1000 + 8 * n) for n in counts)
+    memory = ctypes.create_string_buffer(bytes(128) + data)
+    heap = ctypes.addressof(memory)
+    world = World()
+    world.heap(1)
+    area = with_places(world.area(), heap, 128)
+    assert read_lengths(os.getpid(), area) == {heap: tuple(counts)}
+
+
+def test_what_may_not_be_read_is_not_known(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    world = World()
+    world.heap(1)
+    assert read_lengths(os.getpid(), world.area()) is None
+    monkeypatch.setattr(magazines, "proc", lambda pid: tmp_path)
+    assert read_lengths(1, with_places(world.area(), 4096, 128)) is None
+
+
+def test_lengths_of_this_moment_replace_those_of_the_area() -> None:
+    world = World()
+    heap = world.heap(1)
+    world.slab(SMALL, 16)
+    heap.count(SMALL, used=1024, slabs=1, touched=16, magazine=10)
+    area = world.area()
+    address = next(iter(area.table("heaps").rows()))["address"]
+    assert isinstance(address, int)
+    blocks = tuple(500 if index == SMALL else 0 for index in range(len(CLASSES)))
+    old = world.explain()
+    new = explain(area, world.process(), world.presence(), {address: blocks})
+    assert old.bytes("magazines") == 10 * 64
+    assert new.bytes("magazines") == 500 * 64
+    assert sum(row.bytes for row in new.rows) == new.rss
+    told = "magazines change with every allocation"
+    assert any(told in text for text in old.unknown)
+    assert not any(told in text for text in new.unknown)

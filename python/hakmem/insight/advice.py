@@ -22,6 +22,9 @@ BYTES_LEAST = 4 << 20
 SURE, LIKELY, UNSURE, PERHAPS = 1.0, 0.6, 0.3, 0.2
 SITE_LEAST = 0.25
 MAGAZINE_LEAST = 16
+# purge.c: the allowance is at least this share of what is in use, and an eighth is slack.
+IN_USE_SHARE = 16
+SLACK_SHARE = 8
 
 
 @dataclass(frozen=True)
@@ -60,24 +63,35 @@ def kept_for_reuse(e: Explanation) -> Advice | None:
     kept = e.bytes("dirty_units") + e.bytes("cached")
     if not _worth(e, kept):
         return None
-    settings, allowed = e.holdings.settings, e.holdings.count("allowed_bytes")
-    retain, retain_max = settings.get("retain", 0), settings.get("retain_max", 0)
-    name, value = "HAKMEM_RETAIN", retain
-    if kept > retain:
-        name, value = "HAKMEM_RETAIN_MAX", retain_max
-    now = _setting(value)
-    lower = _setting(max(0, min(value, kept) // 4))
     return Advice(
         "kept_for_reuse",
         kept,
         SURE,
         f"{human.size(kept)} is free memory kept for reuse by the purge allowance",
-        f"set {name}={lower} (now {now}), or call malloc_trim(0) or hak_purge() at quiet times",
+        _to_keep_less(e, kept),
         f"{human.size(e.bytes('dirty_units'))} in free units, "
         f"{human.size(e.bytes('cached_runs'))} in runs, "
         f"{human.size(e.bytes('cached_big'))} in freed blocks above 1 MiB; "
-        f"{human.size(allowed)} are allowed",
+        f"{human.size(e.holdings.count('allowed_bytes'))} are allowed",
     )
+
+
+def _to_keep_less(e: Explanation, kept: int) -> str:
+    """What the allowance follows from (purge.h): a floor, a share of what is in use, or demand."""
+    settings, allowed = e.holdings.settings, e.holdings.count("allowed_bytes")
+    by_call = "call malloc_trim(0) or hak_purge() at quiet times"
+    for name in ("retain", "retain_max"):
+        value = settings.get(name, 0)
+        if kept <= value and (name == "retain" or allowed <= _with_slack(value)):
+            lower = f"HAKMEM_{name.upper()}={_setting(kept // 4)}"
+            return f"set {lower} (now {_setting(value)}), or {by_call}"
+    if allowed <= _with_slack(e.holdings.in_use // IN_USE_SHARE):
+        return f"it is 1/{IN_USE_SHARE} of what is in use, which no setting lowers: {by_call}"
+    return f"it follows the swing of the program's demand, whatever the settings: {by_call}"
+
+
+def _with_slack(size: int) -> int:
+    return size + size // SLACK_SHARE
 
 
 def _setting(size: int) -> str:

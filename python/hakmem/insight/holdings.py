@@ -136,6 +136,12 @@ class Holdings:
         return total if total < WORD // 2 else 0
 
     @property
+    def in_use(self) -> int:
+        """Bytes of units, pages and big blocks, as the purge counts them."""
+        pages = self.count("pages_in_use") + self.count("big_bytes")
+        return self.count("units_in_use") * UNIT + pages
+
+    @property
     def units_dirty_bytes(self) -> int:
         return self.count("units_dirty") * UNIT
 

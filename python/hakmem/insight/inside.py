@@ -291,7 +291,7 @@ class Inside:
         ]
         spare = sum(c.spare for c in self.classes)
         children = [
-            *self._few(by_class, "free_class", "slabs of other sizes"),
+            *few(by_class, "free_class", "slabs of other sizes", self.whole, "partly used slabs"),
             Row(
                 "spare",
                 "slabs' pages without blocks yet",
@@ -304,10 +304,6 @@ class Inside:
         ]
         note = f"{human.size(kept)} in empty slabs that stay with their class" if kept else ""
         return sum_of("free_in_slabs", "free in slabs", children, note)
-
-    def _few(self, rows: list[Row], key: str, label: str) -> list[Row]:
-        """The largest by name, and the others as one."""
-        return few(rows, key, label, self.whole)
 
     def _magazines(self) -> Row:
         total = sum(c.magazine for c in self.classes)
@@ -333,7 +329,7 @@ class Inside:
         ]
         rest = total - sum(row.bytes for row in live) - ended
         children = [
-            *self._few(live, "magazine", "other threads"),
+            *few(live, "magazine", "other threads", self.whole, "of running threads"),
             Row("magazine_ended", "of threads that have ended", ended + rest, False),
         ]
         now = self.holdings.lengths is not None

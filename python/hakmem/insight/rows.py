@@ -33,14 +33,15 @@ def sum_of(key: str, label: str, children: Sequence[Row], note: str = "") -> Row
     return Row(key, label, total, exact, note, there)
 
 
-def few(rows: list[Row], key: str, label: str, whole: int) -> list[Row]:
-    """The largest by name, and the others as one."""
+def few(rows: list[Row], key: str, label: str, whole: int, unnamed: str = "") -> list[Row]:
+    """The largest by name, and the others as one; `unnamed`: the label if none has a name."""
     ranked = sorted(rows, key=lambda row: row.bytes, reverse=True)
     named = [row for row in ranked[:NAMED_MOST] if row.bytes >= whole * NAMED_LEAST]
     others = ranked[len(named) :]
     if not others:
         return named
     exact = all(row.exact for row in others)
+    label = label if named else unnamed or label
     return [*named, Row(key + OTHERS, label, sum(row.bytes for row in others), exact)]
 
 

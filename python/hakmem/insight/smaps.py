@@ -222,7 +222,8 @@ def not_allowed(pid: int, path: Path) -> str:
             f"{path} cannot be read although process {pid} is yours: it has given up or gained "
             "rights (set-user-id, prctl PR_SET_DUMPABLE), or a container forbids it; try as root"
         )
-    return f"{path} cannot be read: process {pid} belongs to {owner}; ask as {owner} or root"
+    who = "root" if uid == 0 else f"{owner} or root"
+    return f"{path} cannot be read: process {pid} belongs to {owner}; ask as {who}"
 
 
 def read_pages(pid: int, stretches: list[Mapping], page_size: int) -> list[Pages] | None:

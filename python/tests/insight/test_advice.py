@@ -167,6 +167,22 @@ def test_what_is_always_kept_names_the_other_setting() -> None:
     assert "HAKMEM_RETAIN=5M (now 64M)" in fired(world)["kept_for_reuse"].action
 
 
+def test_a_share_of_much_memory_is_no_settings_doing() -> None:
+    world = kept_for_reuse()
+    world.page["units_in_use"] = 22 * MIB * 16 // 65536
+    world.page["allowed_bytes"] = 23 * MIB
+    world.settings["retain_max"] = 8 * MIB
+    assert "1/16 of what is in use" in fired(world)["kept_for_reuse"].action
+
+
+def test_swinging_demand_is_no_settings_doing() -> None:
+    world = kept_for_reuse()
+    world.page["allowed_bytes"] = 100 * MIB
+    action = fired(world)["kept_for_reuse"].action
+    assert "swing" in action
+    assert "HAKMEM_" not in action
+
+
 def test_magazines_name_a_length_that_frees_half() -> None:
     advice = fired(long_magazines())["magazines"]
     assert "HAKMEM_MAGAZINE_MAX=" in advice.action

@@ -18,7 +18,7 @@ from programs import PROGRAMS, NotReadyError, Program, find, started, until_read
 
 from hakmem.errors import HakmemError
 from hakmem.insight.rows import Row
-from hakmem.insight.why import Explanation, look
+from hakmem.insight.why import Explanation, why
 
 MISSING = 77
 LEAST_PROGRAMS = 10
@@ -66,7 +66,7 @@ def try_program(name: str, program: Program, library: Path) -> int:
     with tempfile.TemporaryDirectory(prefix="why-") as folder:
         try:
             with program.running(library, Path(folder)) as (pid, _):
-                e = look(pid)
+                e = why(str(pid))
         except (NotReadyError, HakmemError) as error:
             errors = (Path(folder) / "errors").read_text(errors="replace")
             print(f"{name}: FAILED: {error}\n{errors[-1000:]}")
@@ -98,7 +98,7 @@ def try_threads(executable: Path, library: Path) -> int:
         started([str(executable)], library, Path(folder), {}) as child,
     ):
         said = until_ready(child)
-        e = look(child.pid)
+        e = why(str(child.pid))
     says("many_threads", e)
     known = {word: int(number) for word, number in re.findall(r"(\w+) (\d+)", said)}
     return verdict("many_threads", [*wrong_sums(e), *wrong_counts(e, known)])

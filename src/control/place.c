@@ -5,6 +5,7 @@
 #include "heap/registry.h"
 #include "heap/runs.h"
 #include "os/os.h"
+#include "profile/arena.h"
 #include "super/super.h"
 
 /* ---- whether a block of a slab is free ---- */
@@ -77,14 +78,6 @@ static bool is_linked(const struct slab *s, uintptr_t block, bool *damaged)
     return false;
 }
 
-static const char *magazine_owner(const struct heap *h)
-{
-    if (h == hak_thread.heap)
-        return ", in this thread's magazine";
-    return load_relaxed(&h->state) == HEAP_ORPHAN ? ", in the magazine of an ended thread"
-                                                  : ", in another thread's magazine";
-}
-
 /* A block that has been cut. */
 static void find_state(struct place *p, const struct slab *s, uint32_t index)
 {
@@ -92,10 +85,11 @@ static void find_state(struct place *p, const struct slab *s, uint32_t index)
     bool damaged = false;
     p->kind = PLACE_FREE;
     registry_each(search_magazine, &search);
+    p->magazine = search.in;
     if (search.in != NULL)
-        p->state = magazine_owner(search.in);
-    else if (slab_is_mapped(s) ? slab_knows_free(s, (void *)p->block, index)
-                               : is_linked(s, p->block, &damaged))
+        return;
+    if (slab_is_mapped(s) ? slab_knows_free(s, (void *)p->block, index)
+                          : is_linked(s, p->block, &damaged))
         p->state = ", back in its slab";
     else if (is_in_parcel(p->block))
         p->state = ", freed by this thread, on its way to its heap";
@@ -147,7 +141,7 @@ static size_t starting_in(size_t unit)
     return is_paged(word) ? hak_classes[class_of_word(word)].size : 0;
 }
 
-static void of_pages(struct place *p, uintptr_t block, size_t size, enum place_kind kind)
+static void of_block(struct place *p, uintptr_t block, size_t size, enum place_kind kind)
 {
     p->kind = kind;
     p->block = block;
@@ -175,7 +169,7 @@ static bool in_live_pages(struct place *p, ptrdiff_t nearest)
     if (p->at - start >= size)
         return false;
     if (unit_word(unit) == WORD_RUN)
-        of_pages(p, start, size, PLACE_LIVE);
+        of_block(p, start, size, PLACE_LIVE);
     else
         in_slab(p, slab_at(unit));
     return true;
@@ -191,7 +185,7 @@ static void behind_live_pages(struct place *p, ptrdiff_t nearest)
     size_t size = starting_in((size_t)nearest);
     uintptr_t start = (uintptr_t)run_address((size_t)nearest);
     if (p->at - start - size < BEHIND_MOST)
-        of_pages(p, start, size, PLACE_BEHIND);
+        of_block(p, start, size, PLACE_BEHIND);
 }
 
 /* What was freed keeps its size in the unit where it started until another block starts there. */
@@ -203,7 +197,7 @@ static bool in_freed_run(struct place *p, size_t unit)
         size_t size = slab_at(u)->size;
         if (unit_word(u) != WORD_FREED || size > RUN_MAX || start > p->at || p->at - start >= size)
             continue;
-        of_pages(p, start, size, PLACE_FREE);
+        of_block(p, start, size, PLACE_FREE);
         p->state = "";
         return true;
     }
@@ -229,7 +223,7 @@ static bool in_live_big(struct place *p, size_t granule)
         return false;
     uintptr_t start = (uintptr_t)granule_address((size_t)g);
     size_t size = slab_at((size_t)g * GRANULE_UNITS)->size;
-    of_pages(p, start, size, p->at - start < size ? PLACE_LIVE : PLACE_BEHIND);
+    of_block(p, start, size, p->at - start < size ? PLACE_LIVE : PLACE_BEHIND);
     return true;
 }
 
@@ -238,7 +232,7 @@ static bool in_freed_big(struct place *p, size_t granule)
     ptrdiff_t g = big_start(granule, WORD_FREED);
     if (g < 0)
         return false;
-    of_pages(p, (uintptr_t)granule_address((size_t)g), slab_at((size_t)g * GRANULE_UNITS)->size,
+    of_block(p, (uintptr_t)granule_address((size_t)g), slab_at((size_t)g * GRANULE_UNITS)->size,
              PLACE_FREE);
     p->state = big_is_cached(granule)    ? ", kept for the next large block"
                : region_is_free(granule) ? ", given back to the kernel"
@@ -276,6 +270,17 @@ static void in_pages(struct place *p, size_t unit)
         behind_live_pages(p, nearest);
 }
 
+/* Nothing is kept of a sampled block that has been freed. */
+static void in_sampled(struct place *p)
+{
+    size_t size;
+    uintptr_t block = arena_block_around(p->at, &size);
+    if (block != 0) {
+        of_block(p, block, size, PLACE_LIVE);
+        p->state = ", a sampled one";
+    }
+}
+
 static void in_window(struct place *p, size_t unit)
 {
     uintptr_t word = unit_word(unit);
@@ -284,6 +289,8 @@ static void in_window(struct place *p, size_t unit)
         p->kind = PLACE_UNTOUCHED;
     else if (word == WORD_HEAP)
         p->kind = PLACE_HEAP;
+    else if (word == WORD_SAMPLED)
+        in_sampled(p);
     else if (word > WORD_TAG_MAX && !is_paged(word))
         in_slab(p, slab_of_unit(unit));
     else if (!is_free_unit(unit))
@@ -312,20 +319,31 @@ bool place_is_freed(const struct place *p)
 
 /* ---- in words ---- */
 
-static const char *heap_owner(const struct heap *h)
+static size_t owner_text(const struct heap *h, const char *what, char *out, size_t room)
 {
     if (h == hak_thread.heap)
-        return "this thread's heap";
-    return load_relaxed(&h->state) == HEAP_ORPHAN ? "an ended thread's heap"
-                                                  : "another thread's heap";
+        return os_format(out, room, "this thread's %s", what);
+    const char *ended = load_relaxed(&h->state) == HEAP_ORPHAN ? ", which has ended" : "";
+    return os_format(out, room, "the %s of thread %u%s", what, (size_t)h->tid, ended);
 }
 
 static size_t slab_text(const struct place *p, char *out, size_t room)
 {
     size_t n = os_format(out, room, " (class %u, slab %p", (size_t)p->class, p->slab);
-    if (p->heap != NULL)
-        n += os_format(out + n, room - n, ", %s %p", heap_owner(p->heap), (uintptr_t)p->heap);
+    if (p->heap != NULL) {
+        n += os_format(out + n, room - n, ", ");
+        n += owner_text(p->heap, "heap", out + n, room - n);
+        n += os_format(out + n, room - n, " %p", (uintptr_t)p->heap);
+    }
     return n + os_format(out + n, room - n, ")");
+}
+
+static size_t state_text(const struct place *p, char *out, size_t room)
+{
+    if (p->magazine == NULL)
+        return os_format(out, room, "%s", p->state);
+    size_t n = os_format(out, room, ", in ");
+    return n + owner_text(p->magazine, "magazine", out + n, room - n);
 }
 
 static size_t block_text(const struct place *p, char *out, size_t room)
@@ -341,8 +359,9 @@ static size_t block_text(const struct place *p, char *out, size_t room)
         n = os_format(out, room, "the start of ");
     else
         n = os_format(out, room, "%u bytes into ", offset);
-    n += os_format(out + n, room - n, "%s block of %u bytes at %p%s", names[p->kind], p->size,
-                   p->block, p->state);
+    n += os_format(out + n, room - n, "%s block of %u bytes at %p", names[p->kind], p->size,
+                   p->block);
+    n += state_text(p, out + n, room - n);
     return p->class < CLASS_COUNT ? n + slab_text(p, out + n, room - n) : n;
 }
 

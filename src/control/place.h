@@ -25,8 +25,9 @@ struct place {
     size_t size;     /* the block's */
     uint32_t class;  /* CLASS_COUNT: none, it is made of pages */
     uintptr_t slab;
-    const struct heap *heap; /* the slab's */
-    const char *state;       /* where a free block is kept; "": nothing is known */
+    const struct heap *heap;     /* the slab's */
+    const struct heap *magazine; /* whose magazine has the block; NULL: none has */
+    const char *state;           /* what else is known of the block */
 };
 
 void place_find(struct place *p, uintptr_t at);

@@ -163,6 +163,22 @@ size_t arena_usable(const void *p)
     return start != 0 ? hak_classes[start - 1].size : 0;
 }
 
+uintptr_t arena_block_around(uintptr_t at, size_t *size)
+{
+    uint32_t i = slab_at(unit_of((void *)at))->next;
+    if (i >= ARENA_UNITS_MOST)
+        return 0;
+    for (uint32_t piece = piece_of((void *)at) + 1; piece-- > 0;) {
+        uint8_t start = load_relaxed(&starts[i].class_at[piece]);
+        if (start == 0)
+            continue;
+        uintptr_t block = (at & ~(uintptr_t)(UNIT_SIZE - 1)) + (uintptr_t)piece * PIECE;
+        *size = hak_classes[start - 1].size;
+        return at - block < *size ? block : 0;
+    }
+    return 0;
+}
+
 static void give_unit(struct arena_unit *u)
 {
     size_t unit = u->unit - 1;

@@ -15,6 +15,10 @@ void *arena_take(uint32_t class, bool *zeroed);
 /* Bytes of the live block at p, 0 if there is none. Without the lock for whoever has the block. */
 size_t arena_usable(const void *p);
 
+/* Where the live block starts that an address of the arena lies in, and its bytes; 0: in none. For whoever explains
+ * an address: at any time and without the lock. */
+uintptr_t arena_block_around(uintptr_t at, size_t *size);
+
 /* The block must be live. */
 void arena_give(void *p);
 

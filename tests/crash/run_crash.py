@@ -70,7 +70,7 @@ CASES = {
         [
             *GARBAGE,
             register(
-                "the start of a free block of " + in_slab(32, 2), ", in another thread's magazine"
+                "the start of a free block of " + in_slab(32, 2), r", in the magazine of thread \d+"
             ),
         ],
     ),
@@ -78,6 +78,11 @@ CASES = {
         SEGV, [*GARBAGE, register("99 bytes into a free block of " + in_slab(112, 7), SLAB)]
     ),
     "live_100": Case(SEGV, [*GARBAGE, register("the start of a live block of " + in_slab(112, 7))]),
+    "sampled_100": Case(
+        SEGV,
+        [*GARBAGE, register("the start of a live block of 112 bytes at {block}, a sampled one")],
+        {"HAKMEM_PROFILE": "1", "HAKMEM_PROFILE_INTERVAL": "1"},
+    ),
     "never_used_2000": Case(
         SEGV,
         [*GARBAGE, register(r"the start of a never used block of 2048 bytes at 0x[0-9a-f]+ \(.*")],
@@ -211,10 +216,11 @@ def text_errors(patterns: list[str], said: list[str], told: dict[str, str]) -> l
 
 def run(program: str, name: str, log: bool) -> list[str]:
     case = CASES[name]
-    switch = {} if log else {"HAKMEM_CRASH_LOG": "0"}
+    # Samples come at random and lie elsewhere.
+    switch = {"HAKMEM_PROFILE": "0"} | ({} if log else {"HAKMEM_CRASH_LOG": "0"})
     done = subprocess.run(
         [program, name],
-        env=os.environ | case.environment | switch,
+        env=os.environ | switch | case.environment,
         capture_output=True,
         text=True,
         timeout=TIMEOUT_S,

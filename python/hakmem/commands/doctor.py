@@ -13,7 +13,7 @@ from hakmem.cli import examples
 from hakmem.clone import Clone
 from hakmem.insight.doctor import examine_command, examine_machine, examine_process
 from hakmem.insight.findings import Report
-from hakmem.insight.human import size
+from hakmem.insight.words import size_text
 
 # Wide enough where no terminal says how wide it is.
 PLAIN_WIDTH = 120
@@ -120,7 +120,9 @@ def _settings(report: Report) -> Table:
     table.add_column("what it does", style="dim")
     for setting in report.settings:
         value = setting.value
-        shown = size(value) if isinstance(value, int) and setting.kind == "SIZE" else str(value)
+        shown = (
+            size_text(value) if isinstance(value, int) and setting.kind == "SIZE" else str(value)
+        )
         style = "" if setting.source == "default" else "bold"
         table.add_row(setting.name, Text(shown, style), setting.source, setting.text)
     return table

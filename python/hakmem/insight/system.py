@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from hakmem.insight.findings import Report
-from hakmem.insight.human import size
+from hakmem.insight.words import size_text
 
 POPULATE_WRITE, FIXED_NOREPLACE = (5, 14), (4, 17)
 USUAL_MAP_COUNT = 65530
@@ -133,8 +133,8 @@ def _overcommit(proc: Proc, report: Report) -> None:
     limit, used = int(memory.get("CommitLimit", 0)) << 10, int(memory.get("Committed_AS", 0)) << 10
     ratio = proc.number("proc/sys/vm/overcommit_ratio")
     text = (
-        f"vm.overcommit_memory is 2 (ratio {ratio}): {size(used)} of {size(limit)} are promised; "
-        "beyond that malloc returns NULL"
+        f"vm.overcommit_memory is 2 (ratio {ratio}): {size_text(used)} of {size_text(limit)} are "
+        "promised; beyond that malloc returns NULL"
     )
     remedy = "raise vm.overcommit_ratio, or sysctl vm.overcommit_memory=0"
     if used > NEARLY * limit:
@@ -172,7 +172,7 @@ def _cgroup(proc: Proc, report: Report) -> None:
         report.ok("cgroup", "no memory limit")
         return
     share, used, most = tightest
-    text = f"{size(used)} of {size(most)} allowed are used"
+    text = f"{size_text(used)} of {size_text(most)} allowed are used"
     remedy = "raise the limit, or see what hakmem could give back: hakmem why PID"
     if share > NEARLY:
         report.problem("cgroup", f"{text}: the kernel is about to reclaim or kill", remedy)
@@ -229,7 +229,7 @@ def _limits(proc: Proc, report: Report) -> None:
         report.note("limits", "ulimit -m is set; Linux ignores it", "use a cgroup's memory.max")
     locked, processes = soft.get("Max locked memory"), soft.get("Max processes")
     if locked is not None and processes is not None:
-        shown = locked if locked == "unlimited" else size(int(locked))
+        shown = locked if locked == "unlimited" else size_text(int(locked))
         report.ok(
             "limits",
             f"ulimit -l is {shown}, -u is {processes}; pages that a process locks stay its own",
@@ -243,8 +243,8 @@ def _address_space(soft: dict[str, str], report: Report) -> None:
         return
     report.note(
         "limits",
-        f"ulimit -v is {size(int(limit))}: malloc returns NULL beyond, and hakmem takes a smaller "
-        "range of addresses",
+        f"ulimit -v is {size_text(int(limit))}: malloc returns NULL beyond, and hakmem takes a "
+        "smaller range of addresses",
         "limit resident memory by a cgroup instead",
     )
 

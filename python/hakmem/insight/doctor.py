@@ -347,21 +347,24 @@ def _figures(
         if library is not None:
             _settings_of(library, environment, report)
         return
-    report.ok("live area", f"is there: {len(numbers.threads)} heaps, hakmem {numbers.version}")
+    report.ok("live area", f"is there; threads' heaps: {len(numbers.threads)}")
     report.version = numbers.version
-    known = _descriptions(library)
-    report.settings = [
-        Setting(name, value, source, *known.get(name, ("", "")))
-        for name, (value, source) in numbers.settings.items()
-    ]
+    known = _descriptions(library, environment)
+    for name, (number, source) in numbers.settings.items():
+        value, kind, text = known.get(name, ("", "", ""))
+        shown = value if kind == "TEXT" else number
+        report.settings.append(Setting(name, shown, source, kind, text))
 
 
-def _descriptions(library: Path | None) -> dict[str, tuple[str, str]]:
-    """Kind and text of each setting, for which the live area has no room."""
+def _descriptions(
+    library: Path | None, environment: Mapping[str, str]
+) -> dict[str, tuple[int | str, str, str]]:
+    """Kind and text of each setting, and those values that are no numbers: the area has none."""
     try:
-        return {s.name: (s.kind, s.text) for s in ask(library, {}).settings} if library else {}
+        settings = ask(library, environment).settings if library else ()
     except HakmemError:
         return {}
+    return {s.name: (s.value, s.kind, s.text) for s in settings}
 
 
 def _own_library(proc: Proc, files: list[Mapped], library: Path | None) -> Path | None:

@@ -277,7 +277,7 @@ def running(command: list[str], environment: dict[str, str]) -> Iterator[int]:
 
 
 def test_real_process(library: Path) -> None:
-    environment = {"LD_PRELOAD": str(library), "HAKMEM_RETAIN": "5M"}
+    environment = {"LD_PRELOAD": str(library), "HAKMEM_RETAIN": "5M", "HAKMEM_OUTPUT": "/tmp/%p"}
     with running(["cat"], environment) as pid:
         report = examine_process(pid, library)
     assert report.active is True
@@ -285,6 +285,7 @@ def test_real_process(library: Path) -> None:
     assert settings["retain"].value == 5 << 20
     assert settings["retain"].source.startswith("environment")
     assert settings["huge_pages"].source == "default"
+    assert settings["output"].value == "/tmp/%p"
     assert report.version
 
 

@@ -8,12 +8,13 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from hakmem.insight import elsewhere, human
+from hakmem.insight import elsewhere
 from hakmem.insight.area import number
 from hakmem.insight.elsewhere import Part, largest
 from hakmem.insight.inside import ClassMemory
 from hakmem.insight.smaps import Mapping
 from hakmem.insight.why import Explanation
+from hakmem.insight.words import size_text
 
 # What is less than this is not worth anybody's time.
 SHARE_LEAST = 0.05
@@ -21,6 +22,7 @@ BYTES_LEAST = 4 << 20
 # Of the bytes a rule is about, what is likely to come back.
 SURE, LIKELY, UNSURE, PERHAPS = 1.0, 0.6, 0.3, 0.2
 SITE_LEAST = 0.25
+MOSTLY_LIVE = 50  # %
 MAGAZINE_LEAST = 16
 # purge.c: the allowance is at least this share of what is in use, and an eighth is slack.
 IN_USE_SHARE = 16
@@ -50,8 +52,14 @@ def advise(e: Explanation) -> list[Advice]:
 def headline(e: Explanation, found: list[Advice]) -> str:
     if found:
         return f"{found[0].headline}: {found[0].action}"
-    live = e.bytes("live") + e.bytes("rounding")
-    return f"nothing to gain: {e.share(live) * 100:.0f} % is live data"
+    live = e.share(e.bytes("live") + e.bytes("rounding")) * 100
+    if live >= MOSTLY_LIVE:
+        return f"nothing to gain: {live:.0f} % is live data"
+    other = e.share(e.bytes("not_ours")) * 100
+    return (
+        f"nothing worth an action: {live:.0f} % is live data, {other:.0f} % is not hakmem's, and "
+        f"no part of the rest is above {size_text(BYTES_LEAST)} and {SHARE_LEAST * 100:.0f} %"
+    )
 
 
 def _worth(e: Explanation, size: float) -> bool:
@@ -67,12 +75,12 @@ def kept_for_reuse(e: Explanation) -> Advice | None:
         "kept_for_reuse",
         kept,
         SURE,
-        f"{human.size(kept)} is free memory kept for reuse by the purge allowance",
+        f"{size_text(kept)} is free memory kept for reuse by the purge allowance",
         _to_keep_less(e, kept),
-        f"{human.size(e.bytes('dirty_units'))} in free units, "
-        f"{human.size(e.bytes('cached_runs'))} in runs, "
-        f"{human.size(e.bytes('cached_big'))} in freed blocks above 1 MiB; "
-        f"{human.size(e.holdings.count('allowed_bytes'))} are allowed",
+        f"{size_text(e.bytes('dirty_units'))} in free units, "
+        f"{size_text(e.bytes('cached_runs'))} in runs, "
+        f"{size_text(e.bytes('cached_big'))} in freed blocks above 1 MiB; "
+        f"{size_text(e.holdings.count('allowed_bytes'))} are allowed",
     )
 
 
@@ -115,9 +123,9 @@ def magazines(e: Explanation) -> Advice | None:
         "magazines",
         back,
         SURE,
-        f"{human.size(held)} is free blocks in the magazines of {len(threads)} threads",
+        f"{size_text(held)} is free blocks in the magazines of {len(threads)} threads",
         f"set HAKMEM_MAGAZINE_MAX={most} (now {now})",
-        f"with at most {most} blocks of a class, {human.size(back)} of it would not be there",
+        f"with at most {most} blocks of a class, {size_text(back)} of it would not be there",
     )
 
 
@@ -151,12 +159,12 @@ def fragmentation(e: Explanation) -> Advice | None:
     site = _site_of_class(e, worst)
     action = "free the long-lived ones together, or make them before the short-lived ones"
     if site:
-        action += f"; most that live come from {site} (see: hakmem report {e.pid})"
+        action += f"; most that live come from {site} (see: hakmem report {e.target})"
     return Advice(
         "fragmentation",
         free,
         UNSURE,
-        f"{human.size(free)} is free in partly used slabs, {human.size(worst.free)} of it among "
+        f"{size_text(free)} is free in partly used slabs, {size_text(worst.free)} of it among "
         f"blocks of {worst.size} bytes",
         action,
         f"{share * 100:.0f} % of that class' slab memory is free: {worst.live_blocks} blocks live "
@@ -206,9 +214,9 @@ def huge_pages(e: Explanation) -> Advice | None:
         "huge_pages",
         filled,
         LIKELY,
-        f"transparent huge pages make RSS larger by up to {human.size(filled)}",
+        f"transparent huge pages make RSS larger by up to {size_text(filled)}",
         "set HAKMEM_HUGE_PAGES=0, or HAKMEM_HUGE_MIN higher; programs may become slower",
-        f"{human.size(e.huge)} of hakmem's memory is in huge pages",
+        f"{size_text(e.huge)} of hakmem's memory is in huge pages",
     )
 
 
@@ -221,10 +229,10 @@ def profile(e: Explanation) -> Advice | None:
         "profile",
         size,
         LIKELY,
-        f"{human.size(size)} is what the heap profile and the live area take",
+        f"{size_text(size)} is what the heap profile and the live area take",
         "set HAKMEM_PROFILE=0, or HAKMEM_PROFILE_INTERVAL higher",
-        f"live area {human.size(e.bytes('area'))}, records {human.size(e.bytes('library'))}, "
-        f"free among sampled blocks {human.size(e.bytes('free_sampled'))}",
+        f"live area {size_text(e.bytes('area'))}, records {size_text(e.bytes('library'))}, "
+        f"free among sampled blocks {size_text(e.bytes('free_sampled'))}",
     )
 
 
@@ -241,8 +249,8 @@ def top_site(e: Explanation) -> Advice | None:
         "top_site",
         size,
         PERHAPS,
-        f"live data: one call site, {place}, holds about {human.size(size)}",
-        f"see: hakmem report {e.pid}",
+        f"live data: one call site, {place}, holds about {size_text(size)}",
+        f"see: hakmem report {e.target}",
         f"{number(rows[best], 'live_samples')} live samples; {e.share(size) * 100:.0f} % of RSS",
     )
 
@@ -294,15 +302,15 @@ def not_ours(e: Explanation) -> Advice | None:
         "not_ours",
         size,
         PERHAPS,
-        f"not hakmem's: {human.size(size)} {what}",
+        f"not hakmem's: {size_text(size)} {what}",
         action,
-        f"the largest is {_named(top)} with {human.size(top.bytes)}" if top else "",
+        f"the largest is {_named(top)} with {size_text(top.bytes)}" if top else "",
     )
 
 
 def _named(part: Part) -> str:
     mapping: Mapping = part.mapping
-    return part.name or f"the one at {mapping.start:x} ({human.size(mapping.size)})"
+    return part.name or f"the one at {mapping.start:x} ({size_text(mapping.size)})"
 
 
 Rule = Callable[[Explanation], Advice | None]

@@ -4,13 +4,14 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from hakmem.insight import elsewhere, human
+from hakmem.insight import elsewhere
 from hakmem.insight.area import Area
 from hakmem.insight.elsewhere import Parts
 from hakmem.insight.holdings import BIG, ENDED, RUNS, THREAD, ClassUse, Holdings
 from hakmem.insight.rows import Row, apportion, few, sum_of
 from hakmem.insight.smaps import Process, Thread
 from hakmem.insight.window import UNIT, Presence, Resident, covered_end, resident, unit_words
+from hakmem.insight.words import size_text
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ def window_of(area: Area, holdings: Holdings, process: Process, there: Presence 
         window.resident = extrapolated(seen, beyond)
         window.estimated = True
         window.notes.append(
-            f"{human.size(beyond)} lie beyond what the area describes unit by unit; they are "
+            f"{size_text(beyond)} lie beyond what the area describes unit by unit; they are "
             "taken to be as the rest"
         )
     return window
@@ -290,6 +291,7 @@ class Inside:
             if c.free
         ]
         spare = sum(c.spare for c in self.classes)
+        free_sampled = self.seen.sampled - self.sampled
         children = [
             *few(by_class, "free_class", "slabs of other sizes", self.whole, "partly used slabs"),
             Row(
@@ -299,10 +301,10 @@ class Inside:
                 self.exact,
                 "populated ahead, in huge pages, or from an earlier use",
             ),
-            Row("free_sampled", "among sampled blocks", self.seen.sampled - self.sampled),
+            Row("free_sampled", "among sampled blocks", free_sampled, self.exact),
             Row("in_transit", "on the way back from other threads", self.inbox, False),
         ]
-        note = f"{human.size(kept)} in empty slabs that stay with their class" if kept else ""
+        note = f"{size_text(kept)} in empty slabs that stay with their class" if kept else ""
         return sum_of("free_in_slabs", "free in slabs", children, note)
 
     def _magazines(self) -> Row:

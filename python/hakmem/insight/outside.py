@@ -3,10 +3,11 @@
 from collections import Counter
 from dataclasses import replace
 
-from hakmem.insight import elsewhere, human
+from hakmem.insight import elsewhere
 from hakmem.insight.elsewhere import Parts
 from hakmem.insight.rows import Row, few, sum_of
 from hakmem.insight.smaps import Process
+from hakmem.insight.words import size_text
 
 
 def not_ours(process: Process, parts: Parts) -> Row:
@@ -34,7 +35,7 @@ def _one(parts: Parts, kind: str, label: str) -> Row:
 def _named(parts: Parts, kind: str, label: str, whole: int) -> Row:
     sizes: Counter[str] = Counter()
     for part in parts.of(kind):
-        sizes[part.name or f"at {part.mapping.start:x}, {human.size(part.mapping.size)}"] += (
+        sizes[part.name or f"at {part.mapping.start:x}, {size_text(part.mapping.size)}"] += (
             part.bytes
         )
     rows = [Row(f"{kind}:{name}", name, size) for name, size in sizes.items() if size]

@@ -34,6 +34,7 @@ GOOD_ENOUGH = 0.002  # of RSS unexplained: the process moved little while it was
 @dataclass(frozen=True)
 class Explanation:
     source: str
+    target: str  # as commands are given it
     pid: int
     version: str
     rss: int
@@ -113,6 +114,7 @@ def explain(
     rows.append(_unexplained(unexplained, rss))
     return Explanation(
         source=f"process {process.pid}",
+        target=str(process.pid),
         pid=process.pid,
         version=area.version,
         rss=rss,
@@ -141,6 +143,7 @@ def explain_file(area: Area) -> Explanation:
     held = sum(row.bytes for row in rows)
     return Explanation(
         source=area.source,
+        target=area.source,
         pid=holdings.count("pid"),
         version=area.version,
         rss=held,

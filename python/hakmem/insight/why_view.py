@@ -6,10 +6,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from hakmem.insight import human
 from hakmem.insight.advice import Advice, headline
 from hakmem.insight.rows import Row
 from hakmem.insight.why import Explanation
+from hakmem.insight.words import size_text
 
 EXACT, ESTIMATED = "=", "~"
 LABEL_WIDTH = 36
@@ -22,10 +22,10 @@ def print_explanation(console: Console, e: Explanation, found: list[Advice], eve
     console.print(f"{EXACT} as the kernel counts, {ESTIMATED} from hakmem's counts and samples")
     if e.untouched:
         console.print(
-            f"not in RSS: {human.size(e.untouched)} of blocks that nothing was written to yet"
+            f"not in RSS: {size_text(e.untouched)} of blocks that nothing was written to yet"
         )
     if e.swap:
-        console.print(f"not in RSS: {human.size(e.swap)} swapped out")
+        console.print(f"not in RSS: {size_text(e.swap)} swapped out")
     for text in e.unknown:
         console.print(f"not known: {text}")
     console.print()
@@ -87,7 +87,7 @@ def print_classes(console: Console, e: Explanation) -> None:
             f"{c.size:,}",
             f"{c.slabs:,}",
             f"{c.live_blocks:,}",
-            *(human.size(size) for size in (c.live, c.magazine, c.free, c.spare)),
+            *(size_text(size) for size in (c.live, c.magazine, c.free, c.spare)),
             used,
         )
     _print_numbers(console, table)
@@ -97,10 +97,8 @@ def print_threads(console: Console, e: Explanation) -> None:
     names = ("thread", "state", "magazines", "heap", "stack", "name")
     table = Table(*names, **TABLE)  # type: ignore[arg-type]
     for t in sorted(e.threads, key=lambda t: t.magazine, reverse=True):
-        stack = "?" if t.stack is None else human.size(t.stack)
-        table.add_row(
-            str(t.tid), t.state, human.size(t.magazine), human.size(t.heap), stack, t.name
-        )
+        stack = "?" if t.stack is None else size_text(t.stack)
+        table.add_row(str(t.tid), t.state, size_text(t.magazine), size_text(t.heap), stack, t.name)
     _print_numbers(console, table, text_from=5)
 
 

@@ -5,6 +5,7 @@ from synthetic_process import AREA_AT, CLASSES, MIB, PAGE, SMALL, UNIT_PAGES, Wo
 
 from hakmem.insight.advice import RULES, Advice, Rule, advise, headline
 from hakmem.insight.smaps import Thread
+from hakmem.insight.why import explain_file
 
 
 def fired(world: World) -> dict[str, Advice]:
@@ -251,4 +252,12 @@ def test_a_small_process_is_not_worth_advice() -> None:
     world = World()
     full_slabs(world, 2)
     world.free_units(10)
-    assert advise(world.explain()) == []
+    e = world.explain()
+    assert advise(e) == []
+    assert headline(e, []).startswith("nothing worth an action: 16 % is live data, 0 % is not")
+
+
+def test_a_file_is_named_where_a_process_would_be() -> None:
+    world = one_site()
+    advice = {a.rule: a for a in advise(explain_file(world.area()))}["top_site"]
+    assert advice.action == "see: hakmem report process 42"

@@ -88,6 +88,8 @@ static void show_classes(struct live_area *a)
         store_relaxed(&a->classes[class].capacity, hak_classes[class].capacity);
     }
     store_relaxed(&a->header.tables[LIVE_TABLE_classes].used, CLASS_COUNT);
+    store_relaxed(&a->process[0].magazines_at, (uint32_t)magazine_offset(0));
+    store_relaxed(&a->process[0].magazine_stride, (uint32_t)sizeof(struct magazine));
 }
 
 void heaps_make_area(void)

@@ -10,7 +10,7 @@ from functools import cache
 from operator import mul
 from pathlib import Path
 
-from hakmem.insight.area import MAPS_LINE, Area, Row, number, numbers
+from hakmem.insight.area import MAPS_LINE, Area, Row, Table, number, numbers
 from hakmem.insight.processes import Status, command_name, status, thread_name
 
 UNIT = 64 << 10
@@ -19,8 +19,10 @@ WRAP = 1 << 64
 STATES = {1: "running", 2: "ended", 3: "lost"}
 LOST = 3
 ORIGINS = {0: "default", 1: "environment", 2: "program"}
-# Words of a heap that are no counters of counters.def.
-HEAP_WORDS = {"address", "tid", "state", "run_bytes", "run_blocks", "by_class"}
+# Of heaps, and some of threads without one; each may have wrapped, their sum has not.
+SHARED = ("run_bytes", "run_blocks", "inbox_bytes")
+# Blocks up to this size lie among sampled ones when they are sampled, not in their class' slabs.
+SAMPLED_APART_MAX = UNIT
 COUNTER_ROW = re.compile(r'^COUNTER\((\w+), "([^"]*)"\)', re.MULTILINE)
 
 
@@ -74,7 +76,10 @@ class Numbers:
     threads: list[Thread]
     counters: dict[str, int]
     sites: int
-    blocks: int
+    sampled: int
+    # Of these, those that are in no slab.
+    apart_blocks: int
+    apart_bytes: int
     status: Status | None
 
     def __getitem__(self, name: str) -> int:
@@ -182,11 +187,14 @@ METRICS = [
     Metric(
         "small_bytes",
         "blocks in size classes, up to 256 KiB, as large as their class",
-        _classes(lambda c: c.blocks * c.size),
+        lambda n: sum(c.blocks * c.size for c in n.classes) + n.apart_bytes,
         group=LIVE,
     ),
     Metric(
-        "small_blocks", "number of blocks in size classes", _classes(lambda c: c.blocks), group=LIVE
+        "small_blocks",
+        "number of blocks in size classes",
+        lambda n: sum(c.blocks for c in n.classes) + n.apart_blocks,
+        group=LIVE,
     ),
     Metric("run_bytes", "blocks of whole pages, up to 1 MiB", _word("run_bytes"), group=LIVE),
     Metric("run_blocks", "number of blocks of whole pages", _word("run_blocks"), group=LIVE),
@@ -214,6 +222,12 @@ METRICS = [
         "kept_bytes",
         "written pages of empty slabs that stay with their class",
         _word("kept_bytes"),
+        group=FREE,
+    ),
+    Metric(
+        "inbox_bytes",
+        "about what other threads freed that its heap has not taken back: in use until then",
+        _word("inbox_bytes"),
         group=FREE,
     ),
     Metric("warm_bytes", "magazines of ended threads' heaps", _word("warm_bytes"), group=FREE),
@@ -260,7 +274,6 @@ METRICS = [
         _classes(lambda c: c.touched_bytes),
         group=MEMORY,
     ),
-    Metric("profile_table_bytes", "the sampler's own tables", _word("tables_bytes"), group=MEMORY),
     Metric(
         "heaps", "heaps, those of ended threads included", lambda n: len(n.threads), group=MEMORY
     ),
@@ -288,7 +301,7 @@ METRICS = [
         _word("sampled_peak"),
         group=PROFILE,
     ),
-    Metric("sampled_blocks", "live blocks that were sampled", lambda n: n.blocks, group=PROFILE),
+    Metric("sampled_blocks", "live blocks that were sampled", lambda n: n.sampled, group=PROFILE),
     Metric("sites", "call stacks that allocated", lambda n: n.sites, group=PROFILE),
     Metric("samples", "samples taken", _word("samples"), COUNTER, PROFILE),
     Metric(
@@ -333,8 +346,7 @@ def metric_table(counters: tuple[str, ...]) -> dict[str, Metric]:
 
 
 def _counter(name: str) -> Metric:
-    text = counter_texts().get(name, name)
-    return Metric(name, text, lambda n: n.counters[name], COUNTER, EVENTS)
+    return Metric(name, counter_texts()[name], lambda n: n.counters[name], COUNTER, EVENTS)
 
 
 @cache
@@ -350,26 +362,39 @@ def numbers_of(area: Area, pid: int | None) -> Numbers:
     """Of a running process, or (without pid) of a profile in a file."""
     process = area.row("process")
     heaps = area.table("heaps")
-    counters = [name for name in heaps.names if name not in HEAP_WORDS]
+    counters = [name for name in heaps.names if name in counter_texts()]
     rows = heaps.rows()
+    blocks = area.table("blocks")
+    apart = [
+        usable
+        for address, usable in zip(blocks.column("address"), blocks.column("usable"), strict=True)
+        if address and usable <= SAMPLED_APART_MAX
+    ]
     sizes = [number(row, "size") for row in area.table("classes").rows()]
-    run_bytes, run_blocks = (
-        (number(process, name) + sum(number(row, name) for row in rows)) % WRAP
-        for name in ("run_bytes", "run_blocks")
-    )
     return Numbers(
         pid=number(process, "pid") if pid is None else pid,
         command=_first_program(area.maps_text) if pid is None else command_name(pid),
         version=area.version,
-        process=process | {"run_bytes": run_bytes, "run_blocks": run_blocks},
+        process=process | _with_heaps(process, heaps),
         settings=_settings(area),
         classes=_size_classes(area, rows),
         threads=[_thread(i, row, pid, sizes, counters) for i, row in enumerate(rows)],
         counters={name: sum(number(row, name) for row in rows) for name in counters},
         sites=area.table("sites").used,
-        blocks=sum(map(bool, area.table("blocks").column("address"))),
+        sampled=sum(map(bool, blocks.column("address"))),
+        apart_blocks=len(apart),
+        apart_bytes=sum(apart),
         status=None if pid is None else status(pid),
     )
+
+
+def _with_heaps(process: Row, heaps: Table) -> Row:
+    """Figures that heaps keep a part of each."""
+    return {
+        name: (sum(heaps.column(name)) + (number(process, name) if name in process else 0)) % WRAP
+        for name in SHARED
+        if name in heaps.names
+    }
 
 
 def _settings(area: Area) -> dict[str, tuple[int, str]]:

@@ -38,6 +38,7 @@ HEAPS = [
         run_bytes=1000 * 1024,
         run_blocks=2,
         refill=7,
+        inbox_bytes=3000,
         flush=2,
     ),
     # Its magazine holds more than it handed out: blocks of the first.
@@ -46,19 +47,20 @@ HEAPS = [
 ]
 
 # What that amounts to, by hand.
-SMALL_BYTES = (1010 - 150) * 64 + 2 * 73728
+SMALL_BYTES = (1010 - 150) * 64 + 2 * 73728 + 64
 RUN_BYTES = 700 * 1024 - 4096
 EXPECTED = {
     "small_bytes": SMALL_BYTES,
-    "small_blocks": 862,
+    "small_blocks": 863,
     "run_bytes": RUN_BYTES,
     "run_blocks": 1,
     "big_bytes": 8 * MIB,
     "big_blocks": 2,
     "live_bytes": SMALL_BYTES + RUN_BYTES + 8 * MIB,
-    "live_blocks": 865,
+    "live_blocks": 866,
     "magazine_bytes": 150 * 64,
     "magazine_blocks": 150,
+    "inbox_bytes": 3000,
     "slab_free_bytes": 20 * 4096 - 1010 * 64,
     "slab_bytes": 2 * 65536 + 2 * 73728,
     "slab_touched_bytes": 56 * 4096,
@@ -71,13 +73,16 @@ EXPECTED = {
     "sample_interval_bytes": 512 * 1024,
     "sampled_live_bytes": 10 * MIB,
     "sampled_peak_bytes": 12 * MIB,
-    "sampled_blocks": 1,
+    "sampled_blocks": 2,
     "samples": 40,
     "sites": 1,
     "refill": 12,
     "flush": 2,
     "sweep": 0,
 }
+
+# Sampled too, but where all big blocks are.
+BIG = {"address": 0x9000, "size": 2 * MIB, "usable": 2 * MIB}
 
 MAPS = "55d000000000-55d000001000 r--p 00000000 fe:00 12      /usr/bin/a-server\n"
 
@@ -92,7 +97,7 @@ def sample() -> Built:
             "heaps": HEAPS,
             "sites": [{"depth": 2, "live_bytes": 5 * MIB, "live_samples": 1, "samples": 3}],
             "stacks": [{"address": 0x55D000000010}, {"address": 0x55D000000020}],
-            "blocks": [{"address": 0}, {"address": 0x7000, "size": 64}],
+            "blocks": [{"address": 0}, {"address": 0x7000, "size": 50, "usable": 64}, BIG],
             "timeline": [
                 {"ms": 1000 * i, "live_bytes": i * MIB, "held_bytes": 2 * i * MIB}
                 for i in range(1, 11)

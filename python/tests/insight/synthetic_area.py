@@ -15,7 +15,7 @@ from hakmem.insight.area import DESCRIPTOR, HEADER, TABLES_MAX, WORDS
 
 Rows = list[dict[str, int | list[int]]]
 CLASS_ROW = re.compile(r"^CLASS\(\d+, \d+, (\d+), (\d+)", re.MULTILINE)
-TABLE = re.compile(r"^LIVE_TABLE\((\w+), (\w+)\)(.*?)^LIVE_END", re.MULTILINE | re.DOTALL)
+TABLE = re.compile(r"^LIVE_TABLE\((\w+), ([^)]+)\)(.*?)^LIVE_END", re.MULTILINE | re.DOTALL)
 # A field, or a loop over the settings or counters that makes one of each.
 FIELD = re.compile(
     r"^(?:#define (?P<each>\w+)\(.*\) )?"
@@ -67,7 +67,8 @@ class Shape:
 
 
 def _length(text: str) -> int:
-    return LENGTHS.get(text) or int(text)
+    factor, _, shift = text.partition(" << ")
+    return LENGTHS.get(text) or int(factor) << int(shift or 0)
 
 
 def _fields(field: re.Match[str]) -> list[tuple[str, str, int | None]]:

@@ -14,7 +14,6 @@ from hakmem.insight.area import MAPS_LINE, Area, Row, Table, number, numbers
 from hakmem.insight.processes import Status, command_name, status, thread_name
 
 UNIT = 64 << 10
-GRANULE = 2 << 20
 WRAP = 1 << 64
 STATES = {1: "running", 2: "ended", 3: "lost"}
 LOST = 3
@@ -264,7 +263,7 @@ METRICS = [
     Metric(
         "mapped_bytes",
         "address space for blocks up to 1 MiB",
-        lambda n: n.word("super_bytes") + n.word("page_granules") * GRANULE,
+        _word("super_bytes"),
         group=MEMORY,
     ),
     Metric("slab_bytes", "slabs of all classes", lambda n: n.slabs_bytes, group=MEMORY),

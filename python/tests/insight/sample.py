@@ -13,8 +13,7 @@ PROCESS = {
     "page_size": 4096,
     "shown_ms": 1000,
     "changed_ms": 61000,
-    "super_bytes": 4 * MIB,
-    "page_granules": 2,
+    "super_bytes": 8 * MIB,
     "units_dirty": 3,
     "pages_dirty": 5 * 4096,
     # A thread without a heap freed a run that a heap allocated.

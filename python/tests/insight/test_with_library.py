@@ -1,0 +1,92 @@
+"""What another process reads is what the library says of itself when the program ends."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+
+LIBRARY = ROOT / "build" / "release" / "libhakmem.so"
+
+# Threads that end with some of their blocks alive, runs, big blocks; then it waits.
+PROGRAM = """
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+static void *kept[150000];
+static void *work(void *at)
+{
+    void **to = at;
+    for (size_t i = 0; i < 50000; i++) {
+        to[i] = malloc(i * 37 % 5000 + 1);
+        if (i % 4 != 0) {
+            free(to[i]);
+            to[i] = NULL;
+        }
+    }
+    return NULL;
+}
+int main(void)
+{
+    pthread_t threads[3];
+    void *large[40];
+    for (size_t i = 0; i < 3; i++)
+        pthread_create(&threads[i], NULL, work, kept + i * 50000);
+    for (size_t i = 0; i < 3; i++)
+        pthread_join(threads[i], NULL);
+    for (size_t i = 0; i < 40; i++)
+        large[i] = malloc(300000 + i * 100000);
+    char byte = large[39] != NULL ? 'r' : 'f';
+    if (write(1, &byte, 1) != 1)
+        return 1;
+    return (int)read(0, &byte, 1);
+}
+"""
+# By the library's name for it, where that is another.
+NAMES = {"super_bytes": "mapped_bytes", "big_cached": "big_cached_bytes"}
+# A magazine is shown as it was when last refilled or flushed.
+LAGGING = ("small", "magazine", "live")
+
+
+@pytest.fixture
+def program(compiler: str, tmp_path: Path) -> Path:
+    if not LIBRARY.exists():
+        pytest.skip("the library is not built")
+    source = tmp_path / "program.c"
+    source.write_text(PROGRAM)
+    made = tmp_path / "program"
+    # -fno-builtin: or the compiler would leave out blocks that nobody looks at.
+    subprocess.run([compiler, "-fno-builtin", "-pthread", source, "-o", made], check=True)
+    return made
+
+
+def test_figures_agree_with_the_librarys_own(program: Path, tmp_path: Path) -> None:
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith("HAKMEM_")}
+    printed = tmp_path / "printed"
+    own = {"LD_PRELOAD": str(LIBRARY), "HAKMEM_STATS": "1", "HAKMEM_OUTPUT": str(printed)}
+    with subprocess.Popen(
+        [program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=inherited | own
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.read(1) == b"r"
+        command = [sys.executable, "-I", "-m", "hakmem", "stats", str(process.pid), "--json"]
+        result = subprocess.run(command, stdout=subprocess.PIPE, check=True)
+        process.communicate()
+    seen = json.loads(result.stdout)["process"]
+    said = {
+        NAMES.get(name, name): int(value)
+        for name, value in re.findall(r"^(\w+) (\d+)$", printed.read_text(), re.MULTILINE)
+    }
+    compared = {name: said[name] for name in seen.keys() & said.keys()}
+    exact = {name for name in compared if not name.startswith(LAGGING)}
+    assert {"run_bytes", "big_bytes", "slab_bytes", "mapped_bytes", "dirty_bytes"} < exact
+    assert {name: seen[name] for name in exact} == {name: compared[name] for name in exact}
+    for unit in ("bytes", "blocks"):
+        parts = [f"small_{unit}", f"magazine_{unit}"]
+        assert sum(seen[name] for name in parts) == sum(said[name] for name in parts)
+    assert seen["small_blocks"] == pytest.approx(said["small_blocks"], rel=0.01)

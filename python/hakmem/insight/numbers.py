@@ -4,6 +4,7 @@ The text and JSON of `stats`, its OpenMetrics, and docs/insight/metrics.md are m
 """
 
 import re
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
@@ -14,6 +15,7 @@ from hakmem.insight.area import MAPS_LINE, Area, Row, Table, number, numbers
 from hakmem.insight.processes import Status, command_name, status, thread_name
 
 UNIT = 64 << 10
+NS_PER_MS = 1_000_000
 WRAP = 1 << 64
 STATES = {1: "running", 2: "ended", 3: "lost"}
 LOST = 3
@@ -80,6 +82,8 @@ class Numbers:
     apart_blocks: int
     apart_bytes: int
     status: Status | None
+    # By CLOCK_MONOTONIC; of a file, when something in it last changed.
+    now_ms: int
 
     def __getitem__(self, name: str) -> int:
         """A figure of the process by its name in the table."""
@@ -94,7 +98,7 @@ class Numbers:
 
     @property
     def uptime_ms(self) -> int:
-        return self.word("changed_ms") - self.word("shown_ms")
+        return max(0, self.now_ms - self.word("shown_ms"))
 
     def shown(self) -> "list[tuple[Metric, int]]":
         """What is known of it, in the table's order."""
@@ -384,6 +388,7 @@ def numbers_of(area: Area, pid: int | None) -> Numbers:
         apart_blocks=len(apart),
         apart_bytes=sum(apart),
         status=None if pid is None else status(pid),
+        now_ms=number(process, "changed_ms") if pid is None else time.monotonic_ns() // NS_PER_MS,
     )
 
 

@@ -1,5 +1,6 @@
 """The figures that tables amount to."""
 
+import time
 from pathlib import Path
 
 import pytest
@@ -55,9 +56,12 @@ def test_a_library_that_lacks_a_word_shows_the_rest(tmp_path: Path) -> None:
 
 def test_of_a_process(tmp_path: Path) -> None:
     with shown(sample(), tmp_path) as pid:
+        before = time.monotonic_ns() // 1_000_000
         numbers = numbers_of(attach(pid), pid)
         assert numbers.pid == pid
         assert numbers.command.startswith("python")
+        # By the clock of now, not by what last changed in it.
+        assert before <= numbers.now_ms <= time.monotonic_ns() // 1_000_000
         assert 0 < numbers["resident_bytes"] <= numbers["resident_peak_bytes"]
 
 

@@ -32,7 +32,7 @@ def test_one_picture_of_a_process(tmp_path: Path, capsys: pytest.CaptureFixture[
     with shown(sample(), tmp_path) as pid:
         assert main(["top", str(pid), "--once"]) == 0
     out = capsys.readouterr().out
-    assert f"({pid}) on hakmem 9.9.9, 60 s" in out
+    assert f"({pid}) on hakmem 9.9.9, " in out
     assert re.search(r"RSS [\d.]+ MiB, peak [\d.]+ MiB    live 8\.87 MiB in 866 blocks", out)
     assert "requested 10.0 MiB, peak 12.0 MiB" in out
     assert "magazines 9.38 KiB    in slabs 16.9 KiB    dirty 212 KiB    cached 2.00 MiB" in out

@@ -8,7 +8,7 @@ from hakmem.insight.folded import folded_name
 from hakmem.insight.page import render_data
 from hakmem.insight.profile import Profile
 from hakmem.insight.symbols import Frame
-from hakmem.insight.tree import as_columns, depth, grow
+from hakmem.insight.tree import as_columns, grow
 from hakmem.insight.views import Stack, View
 
 CHANGES_SHOWN = 200
@@ -83,7 +83,6 @@ def diff_page(before: Side, after: Side, view: View, found: Sequence[Change]) ->
     data = {
         "flame": {
             "nodes": as_columns(root),
-            "depth": depth(root),
             "views": [
                 {"name": "after", "label": "widths: after", "unit": "bytes", "value": 0},
                 {"name": "before", "label": "widths: before", "unit": "bytes", "value": 1},

@@ -65,8 +65,8 @@ def _why_empty(profile: Profile) -> str:
     if not profile.interval:
         return f"{profile.source} runs without a heap profile: start it with HAKMEM_PROFILE=1"
     return (
-        f"{profile.source} has no samples yet: about one block per {profile.interval} bytes is "
-        "sampled; wait, or start it with a smaller HAKMEM_PROFILE_INTERVAL"
+        f"{profile.source} has no samples: about one block per {profile.interval} bytes is "
+        "sampled; there are more with a smaller HAKMEM_PROFILE_INTERVAL"
     )
 
 

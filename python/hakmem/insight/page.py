@@ -17,7 +17,7 @@ from hakmem.insight.leaks import Suspect
 from hakmem.insight.pprof import provenance
 from hakmem.insight.profile import LIFETIME_NAMES, Block, Profile
 from hakmem.insight.symbols import Frame
-from hakmem.insight.tree import as_columns, depth, grow
+from hakmem.insight.tree import as_columns, grow
 from hakmem.insight.views import LIVE, PEAK, TOTAL, Stack, functions_of, ranked
 from hakmem.lab.palette import INKS, Ink
 
@@ -105,9 +105,12 @@ def render_data(template: str, data: object, **facts: object) -> str:
 
 
 def headline(profile: Profile, suspects: Sequence[Suspect]) -> str:
-    text = f"{words.size_text(profile.live.value)} live after {words.time_text(profile.age_ms)}"
+    live, age = words.size_text(profile.live.value), words.time_text(profile.age_ms)
+    text = f"{live} live after {age}"
+    if profile.has_ended:
+        text = f"{words.size_text(profile.peak.value)} at the peak, {live} left after {age}"
     if not suspects:
-        return f"{text}; nothing seems to leak"
+        return f"{text}; no leak suspects"
     first = suspects[0]
     name = first.stack.culprit.function
     more = f", and {len(suspects) - 1} more" if len(suspects) > 1 else ""
@@ -177,12 +180,13 @@ def _data(profile: Profile, stacks: Sequence[Stack]) -> dict[str, object]:
     return {
         "flame": {
             "nodes": as_columns(root),
-            "depth": depth(root),
             "views": [
                 {"name": name, "label": label, "unit": unit, "value": index}
                 for index, (name, label, unit) in enumerate(FLAME_VIEWS)
             ],
             "objects": [4, 5, 3, 3],
+            # What a program has left when it ends is hardly what it needed.
+            "first": 1 if profile.has_ended and profile.peak.value else 0,
         },
         "timeline": {
             "seconds": [(point.ms - profile.shown_ms) / 1000 for point in points],

@@ -5,7 +5,7 @@ import shlex
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -101,7 +101,8 @@ class Profile:
     page: Mapping[str, int]
     taken_at: float = 0.0
     source: str = ""
-    rss: tuple[tuple[int, int], ...] = field(default=())
+    rss: tuple[tuple[int, int], ...] = ()
+    has_ended: bool = False
 
     @cached_property
     def blocks_of(self) -> Mapping[int, Sequence[Block]]:

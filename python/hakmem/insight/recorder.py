@@ -111,13 +111,14 @@ def _report(
         from_area(load(own), shlex.join(command)),
         rss=tuple(memory.points),
         source=f"process {pid} at its end",
+        has_ended=True,
     )
-    present(profile, Files(html=page), "live")
     if others:
         say(
             f"{len(others)} of its child processes left profiles too, which the report does not "
-            f"show; to keep them all: {OUTPUT}=heap.%p"
+            f"show; to keep them all, run it without --report and with {OUTPUT}=heap.%p"
         )
+    present(profile, Files(html=page), "live")
 
 
 def _why_none(status: int, children: int) -> str:
@@ -128,8 +129,11 @@ def _why_none(status: int, children: int) -> str:
             "it runs with: hakmem report PID"
         )
     if children:
-        return f"the program itself left no profile, {children} of its child processes did"
+        return (
+            f"the program itself left no profile, {children} of its child processes did; to keep "
+            f"them all, run it without --report and with {OUTPUT}=heap.%p"
+        )
     return (
-        "the program left no profile: hakmem did not act on it, it ended by _exit, or it runs with "
-        "live:0 or profile:0"
+        "the program left no profile: it allocated next to nothing, ended by _exit, ran with "
+        "live:0 or profile:0, or hakmem did not act on it"
     )

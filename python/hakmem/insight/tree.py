@@ -69,12 +69,3 @@ def as_columns(root: Node) -> dict[str, list[object]]:
             if any(v > 0 and v >= w for v, w in zip(child.values, least, strict=True))
         ]
     return columns
-
-
-def depth(root: Node) -> int:
-    levels = 0
-    row = [root]
-    while row:
-        levels += 1
-        row = [child for node in row for child in node.children.values()]
-    return levels

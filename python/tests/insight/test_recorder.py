@@ -33,6 +33,8 @@ def writer(tmp_path: Path) -> list[str | Path]:
         "depth": 1,
         "live_bytes": 3 << 20,
         "live_objects": 3 * OBJECT,
+        "peak_bytes": 3 << 20,
+        "peak_objects": 3 * OBJECT,
         "total_bytes": 3 << 20,
         "total_objects": 3 * OBJECT,
         "first_ms": 1500,
@@ -79,7 +81,8 @@ def test_page_of_a_program(
     assert result.stdout == "1\n"
     assert "preloaded" in result.stderr
     text = page.read_text(encoding="utf-8")
-    assert "3.00 MiB live" in text
+    assert "3.00 MiB at the peak, 3.00 MiB left after 8 s" in text
+    assert '"first":1' in text
     assert str(program) in text
     assert '"rss":[]' not in text
 

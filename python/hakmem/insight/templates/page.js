@@ -39,7 +39,7 @@ function changeColour(change, whole) {
 
 const flame = document.getElementById("flame");
 const LETTER = 7.25;  // pixels of the flame graph's font
-let view = 0;
+let view = data.flame.first || 0;
 let level = 0;  // the node whose width is the page's
 
 /* Without what stands in angle brackets, which is most of a C++ name. */
@@ -83,6 +83,18 @@ function hover(flameData, i, whole) {
   return lines.join("<br>") + "<extra></extra>";
 }
 
+/* The rows below the node that is as wide as the page, with its own. */
+function rows(nodes, shown) {
+  const row = {[level]: 1};
+  let deepest = 1;
+  for (const i of shown) {  // callers come before what they call
+    if (!(nodes.parent[i] in row) || i === level) continue;
+    row[i] = row[nodes.parent[i]] + 1;
+    deepest = Math.max(deepest, row[i]);
+  }
+  return deepest;
+}
+
 function drawFlame() {
   const one = data.flame, nodes = one.nodes, at = one.views[view].value;
   const shown = nodes.name.map((_, i) => i).filter(i => nodes.values[i][at] > 0 || i === 0);
@@ -114,7 +126,7 @@ function drawFlame() {
     pathbar: {visible: true, side: "top", thickness: 24, textfont: {size: 12, color: ink("text")}},
   };
   const layout = {
-    height: Math.min(1500, Math.max(240, 60 + 25 * one.depth)),
+    height: Math.min(1500, 56 + 25 * rows(nodes, shown)),
     margin: {l: 0, r: 0, t: 30, b: 0},
     paper_bgcolor: "rgba(0,0,0,0)",
     uniformtext: {minsize: 12, mode: "show"},

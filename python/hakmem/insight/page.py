@@ -18,7 +18,16 @@ from hakmem.insight.pprof import provenance
 from hakmem.insight.profile import LIFETIME_NAMES, Block, Profile
 from hakmem.insight.symbols import Frame
 from hakmem.insight.tree import as_columns, grow
-from hakmem.insight.views import LIVE, PEAK, TOTAL, Stack, functions_of, ranked
+from hakmem.insight.views import (
+    LIVE,
+    PEAK,
+    TOTAL,
+    Stack,
+    View,
+    functions_of,
+    ranked,
+    sites_interval,
+)
 from hakmem.lab.palette import INKS, Ink
 
 STACKS_SHOWN = 30
@@ -55,24 +64,28 @@ class Thread:
 
 
 def page(profile: Profile, stacks: Sequence[Stack], suspects: Sequence[Suspect]) -> str:
-    live = ranked(stacks, LIVE)
-    functions = functions_of(stacks, LIVE)[:FUNCTIONS_SHOWN]
+    # What a program has left when it ends is hardly what it needed.
+    view = PEAK if profile.has_ended and profile.peak.value else LIVE
+    largest = ranked(stacks, view)
+    functions = functions_of(stacks, view)[:FUNCTIONS_SHOWN]
     allocated = {_key(one.frame): one.self_bytes for one in functions_of(stacks, TOTAL)}
     return render_data(
         "report.html",
-        _data(profile, stacks),
+        _data(profile, stacks, view),
         profile=profile,
+        view=view,
+        whole=max(1.0, sum(stack.bytes(view) for stack in stacks)),
         date=_date(profile),
         headline=headline(profile, suspects),
         live=profile.live,
         total=profile.total,
         peak=profile.peak,
         suspects=suspects,
-        functions=[(one, profile.live_of(one.sites)) for one in functions],
+        functions=[(one, sites_interval(profile, one.sites, view)) for one in functions],
         allocated={key: allocated.get(key, 0) for key in map(_key, (f.frame for f in functions))},
         key_of=_key,
-        stacks=[(stack, stack.interval(profile, LIVE)) for stack in live[:STACKS_SHOWN]],
-        stacks_left=len(live) - STACKS_SHOWN,
+        stacks=[(stack, stack.interval(profile, view)) for stack in largest[:STACKS_SHOWN]],
+        stacks_left=len(largest) - STACKS_SHOWN,
         lifetime_names=LIFETIME_NAMES,
         threads=threads(profile),
         provenance=[line.partition(": ") for line in provenance(profile)],
@@ -155,7 +168,7 @@ def _date(profile: Profile) -> str:
     return datetime.fromtimestamp(profile.taken_at, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
-def _data(profile: Profile, stacks: Sequence[Stack]) -> dict[str, object]:
+def _data(profile: Profile, stacks: Sequence[Stack], view: View) -> dict[str, object]:
     root = grow(
         (
             (
@@ -185,8 +198,7 @@ def _data(profile: Profile, stacks: Sequence[Stack]) -> dict[str, object]:
                 for index, (name, label, unit) in enumerate(FLAME_VIEWS)
             ],
             "objects": [4, 5, 3, 3],
-            # What a program has left when it ends is hardly what it needed.
-            "first": 1 if profile.has_ended and profile.peak.value else 0,
+            "first": [name for name, _, _ in FLAME_VIEWS].index(view.name),
         },
         "timeline": {
             "seconds": [(point.ms - profile.shown_ms) / 1000 for point in points],

@@ -66,9 +66,14 @@ class Stack:
         }[view.name]
 
     def interval(self, profile: Profile, view: View) -> Interval:
-        if view is LIVE:
-            return profile.live_of(self.sites)
-        return total_of(self.site) if view is TOTAL else peak_of(self.site)
+        return sites_interval(profile, self.sites, view)
+
+
+def sites_interval(profile: Profile, sites: Sequence[Site], view: View) -> Interval:
+    if view is LIVE or not sites:
+        return profile.live_of(sites)
+    together = merged(sites)
+    return total_of(together) if view is TOTAL else peak_of(together)
 
 
 def is_plumbing(frame: Frame) -> bool:

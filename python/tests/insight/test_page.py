@@ -101,6 +101,19 @@ def html_of(made: Simulation) -> str:
     return page(profile, stacks_of(profile, made.symbols), [])
 
 
+def test_page_of_a_program_that_freed_everything() -> None:
+    """What it had at its peak takes the place of what is left."""
+    made = Simulation()
+    made.allocate(made.site("main", "work"), 1 << 20, 50, life=0.001)
+    profile = replace(made.profile(), has_ended=True)
+    assert not profile.blocks
+    text = own_part(page(profile, stacks_of(profile, made.symbols), []))
+    assert "at the peak, 0 B left" in text
+    assert text.count('data-by="work"') == 2
+    assert '"first":1' in text
+    assert 'id="sizes"' not in text
+
+
 def test_tree_adds_up(busy: Simulation) -> None:
     stacks = stacks_of(busy.profile(), busy.symbols)
     root = grow(((s.frames, (s.bytes(LIVE),), s.site.samples) for s in stacks), 1)

@@ -41,6 +41,7 @@ window.addEventListener("load", () => {
         said.push("junk:" + (widest("log_line") > 500));
         document.querySelectorAll("#functions th button")[0].click();
         said.push("first:" + document.querySelector("#functions tbody td").dataset.by);
+        said.push("short:" + fitted("remember_session", 100) + "," + fitted("a::b<c>::deep", 60));
         document.body.dataset.said = said.join(" ");
       }, 500);
     }, 500);
@@ -176,4 +177,5 @@ def test_page_in_a_browser(html: str, tmp_path: Path) -> None:
         "back:all",
         "junk:true",
         "first:serve",
+        "short:remember_se…,deep",
     ]

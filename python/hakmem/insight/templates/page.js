@@ -61,7 +61,7 @@ function fitted(name, width) {
   if (name.length <= letters) return name;
   const plain = plainName(name);
   if (plain.length <= letters) return plain;
-  const last = plain.slice(plain.lastIndexOf("::") + (plain.includes("::") ? 2 : 0));
+  const last = plain.split("::").pop();
   return last.length <= letters ? last : last.slice(0, letters - 1) + "…";
 }
 

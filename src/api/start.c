@@ -39,7 +39,8 @@ static HAK_COLD void print_numbers(void)
 
 static HAK_COLD void write_profile(void)
 {
-    if (!dump_profile(hak_options.profile_output))
+    /* ENODATA: it has allocated nothing. */
+    if (!dump_profile(hak_options.profile_output) && errno != ENODATA)
         os_warn("profile_output: cannot write '%s' (error %u); there is no profile",
                 hak_options.profile_output, (size_t)errno);
 }

@@ -76,10 +76,12 @@ static bool copy_file(int to, const char *path)
 
 static void write_build_id(int fd, uintptr_t start, const unsigned char *id, size_t length)
 {
-    enum { LONGEST = 64 };
+    enum { LONGEST = 64, BEFORE_HEX = sizeof "build-id " - 1 };
     char line[64 + 2 * LONGEST], *end = line;
     length = length < LONGEST ? length : LONGEST;
     end += os_format(line, sizeof line, "build-id %p ", start);
+    memmove(line + BEFORE_HEX, line + BEFORE_HEX + 2, (size_t)(end - line) - BEFORE_HEX - 2);
+    end -= 2; /* maps have no 0x */
     for (size_t i = 0; i < length; i++) {
         *end++ = "0123456789abcdef"[id[i] >> 4];
         *end++ = "0123456789abcdef"[id[i] & 15];

@@ -22,9 +22,9 @@ Lengths = dict[int, tuple[int, ...]]
 
 def read_lengths(pid: int, area: Area) -> Lengths | None:
     page = area.row("process")
-    if "magazines_at" not in page:
-        return None
     at, stride = number(page, "magazines_at"), number(page, "magazine_stride")
+    if stride == 0:
+        return None
     size = stride * area.table("classes").used
     found: Lengths = {}
     try:

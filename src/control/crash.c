@@ -14,6 +14,7 @@
 #include "control/machine.h"
 #include "control/place.h"
 #include "os/os.h"
+#include "profile/sampler.h"
 
 enum {
     REGISTER_LINES_MOST = 8,
@@ -37,14 +38,6 @@ static const char *signal_name(int number)
 
 /* ---- lines ---- */
 
-/* All that is known of the block in which the address lies goes onto this line. */
-static void say_place(const char *name, const char *is, const struct place *p)
-{
-    char text[LINE_MOST];
-    place_text(p, text, sizeof text);
-    os_warn("%s %p%s %s", name, p->at, is, text);
-}
-
 /* Names the place in a file that an address of code has, without locks; false if it has none. glibc 2.35 and
  * later can tell. */
 static bool code_text(uintptr_t at, char *out, size_t room)
@@ -63,6 +56,39 @@ static bool code_text(uintptr_t at, char *out, size_t room)
     (void)at, (void)out, (void)room;
     return false;
 #endif
+}
+
+/* Whose call it was, for blocks that the profile has sampled. */
+static void say_trace(const char *what, const struct trace *t)
+{
+    char text[LINE_MOST] = "", frame[LINE_MOST];
+    size_t n = 0;
+    for (uint32_t i = 0; i < t->depth; i++) {
+        if (!code_text(t->at[i] - 1, frame, sizeof frame))
+            os_format(frame, sizeof frame, "%p", t->at[i]);
+        n += os_format(text + n, sizeof text - n, i == 0 ? " %s" : " < %s", frame);
+    }
+    if (t->depth != 0)
+        os_warn("  %s at%s", what, text);
+}
+
+static void say_story(const struct place *p)
+{
+    struct block_story story;
+    if (!sampled_story(p->at, &story))
+        return;
+    say_trace("allocated", &story.allocated);
+    if (story.is_freed)
+        say_trace("freed", &story.freed);
+}
+
+/* All that is known of the block in which the address lies. */
+static void say_place(const char *name, const char *is, const struct place *p)
+{
+    char text[LINE_MOST];
+    place_text(p, text, sizeof text);
+    os_warn("%s %p%s %s", name, p->at, is, text);
+    say_story(p);
 }
 
 static void say_instruction(const struct machine *m)

@@ -211,10 +211,11 @@ static void keep_peak(struct live_area *a, uint64_t now)
     store_relaxed(&a->process[0].sampled_peak_ms, now);
 }
 
-static void forget(struct record *r)
+static void forget(struct record *r, const struct trace *by)
 {
     struct live_area *a = live_area();
     uint64_t now = os_now_ms();
+    past_note(&(struct freed_block){r->address, r->size, r->site, *by});
     if (a != NULL)
         keep_peak(a, now);
     sampler.sampled -= r->weight_bytes;
@@ -234,11 +235,11 @@ static void forget(struct record *r)
 
 /* ---- blocks ---- */
 
-static void free_locked(void *p)
+static void free_locked(void *p, const struct trace *by)
 {
     struct record *r = find_record((uintptr_t)p);
     if (r != NULL)
-        forget(r);
+        forget(r, by);
     sampler.arena_blocks--;
     sampler.arena_bytes -= arena_usable(p);
     arena_give(p);
@@ -248,10 +249,11 @@ static void free_deferred(void)
 {
     if (load_relaxed(&sampler.deferred) == NULL)
         return;
+    static const struct trace unknown;
     struct block *b = exchange_acquire(&sampler.deferred, NULL);
     while (b != NULL) {
         struct block *next = b->next;
-        free_locked(b);
+        free_locked(b, &unknown);
         b = next;
     }
 }
@@ -323,13 +325,22 @@ HAK_COLD bool sampled_note(struct sampler *s, const void *p, size_t size, size_t
     return noted;
 }
 
+/* By frame pointers, whatever the setting: a free is to cost little. */
+static struct trace here(void)
+{
+    struct trace t;
+    t.depth = stack_capture(t.at, PAST_FRAMES, false);
+    return t;
+}
+
 HAK_COLD void sampled_forget(const void *p)
 {
+    struct trace by = here();
     if (!enter())
         return;
     struct record *r = find_record((uintptr_t)p);
     if (r != NULL)
-        forget(r);
+        forget(r, &by);
     lock_release(&sampler.lock);
 }
 
@@ -337,13 +348,14 @@ HAK_COLD bool sampled_free(void *p)
 {
     if (arena_usable(p) == 0)
         return false;
+    struct trace by = here();
     if (!enter()) {
         defer(p);
         return true;
     }
     bool is_live = arena_usable(p) != 0;
     if (is_live)
-        free_locked(p);
+        free_locked(p, &by);
     lock_release(&sampler.lock);
     return is_live;
 }
@@ -361,6 +373,51 @@ void sampled_live(size_t *blocks, size_t *bytes)
     *blocks = sampler.arena_blocks;
     *bytes = sampler.arena_bytes;
     lock_release(&sampler.lock);
+}
+
+/* ---- for the crash line ---- */
+
+static const struct record *record_around(uintptr_t at)
+{
+    for (uint32_t i = 0; i < sampler.used; i++) {
+        if (records[i].address != 0 && at - records[i].address < records[i].usable)
+            return &records[i];
+    }
+    return NULL;
+}
+
+static void tell(struct block_story *out, uintptr_t address, uint64_t size, uint32_t site)
+{
+    const struct live_area *a = live_area();
+    out->address = address;
+    out->size = size;
+    out->is_freed = false;
+    out->allocated.depth = out->freed.depth = 0;
+    if (a != NULL)
+        out->allocated.depth = site_stack(a, site, out->allocated.at, PAST_FRAMES);
+}
+
+static bool find_story(uintptr_t at, struct block_story *out)
+{
+    const struct record *r = record_around(at);
+    const struct freed_block *b = r == NULL ? past_find(at) : NULL;
+    if (r != NULL) {
+        tell(out, r->address, r->size, r->site);
+    } else if (b != NULL) {
+        tell(out, b->address, b->size, b->site);
+        out->is_freed = true;
+        out->freed = b->by;
+    }
+    return r != NULL || b != NULL;
+}
+
+HAK_COLD bool sampled_story(uintptr_t at, struct block_story *out)
+{
+    if (!lock_take_bounded(&sampler.lock))
+        return false;
+    bool found = find_story(at, out);
+    lock_release(&sampler.lock);
+    return found;
 }
 
 /* ---- a new area ---- */

@@ -19,6 +19,7 @@
 
 #include "live/live.h"
 #include "os/lock.h"
+#include "profile/past.h"
 
 /* A thread's, in its heap. Its thread alone. */
 struct sampler {
@@ -55,6 +56,17 @@ size_t sampled_usable(const void *p);
 
 /* What the arena's live blocks add up to: their number and usable bytes. */
 void sampled_live(size_t *blocks, size_t *bytes);
+
+/* What is known of a sampled block in which the address lies, live or freed not long ago. */
+struct block_story {
+    uintptr_t address;
+    uint64_t size; /* as requested */
+    bool is_freed;
+    struct trace allocated, freed;
+};
+
+/* False: nothing is, or another thread has the lock. For the crash line. */
+bool sampled_story(uintptr_t at, struct block_story *out);
 
 /* In the child of a fork: what the parent sampled goes into the new area. */
 void sampler_carry_over(struct live_area *a);

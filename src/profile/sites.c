@@ -89,6 +89,16 @@ uint32_t site_for(struct live_area *a, const uintptr_t *stack, uint32_t depth, u
     return site;
 }
 
+uint32_t site_stack(const struct live_area *a, uint32_t site, uintptr_t *out, uint32_t most)
+{
+    uint32_t depth = load_relaxed(&a->sites[site].depth),
+             first = load_relaxed(&a->sites[site].stack);
+    depth = depth < most ? depth : most;
+    for (uint32_t i = 0; i < depth; i++)
+        out[i] = (uintptr_t)load_relaxed(&a->stacks[first + i].address);
+    return depth;
+}
+
 void site_allocated(struct live_area *a, struct site_change c)
 {
     struct live_sites *s = &a->sites[c.site];

@@ -14,6 +14,9 @@ struct site_change {
     uint64_t bytes, objects, rounding, born_ms;
 };
 
+/* Its return addresses, innermost first, no more than `most`; how many. */
+uint32_t site_stack(const struct live_area *a, uint32_t site, uintptr_t *out, uint32_t most);
+
 void site_allocated(struct live_area *a, struct site_change c);
 void site_freed(struct live_area *a, struct site_change c, uint64_t now);
 

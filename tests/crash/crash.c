@@ -124,6 +124,13 @@ static void sampled_100(void)
     read_garbage_beside(block_of(100));
 }
 
+static void sampled_freed_100(void)
+{
+    char *block = block_of(100);
+    free(block);
+    read_garbage_beside(block);
+}
+
 static void never_used_2000(void)
 {
     read_garbage_beside(block_of(2000) + (size_t)20 * 2048);
@@ -411,6 +418,7 @@ static const struct {
     CASE(free_100),
     CASE(live_100),
     CASE(sampled_100),
+    CASE(sampled_freed_100),
     CASE(never_used_2000),
     CASE(live_4k_read),
     CASE(free_4k_write),

@@ -58,6 +58,13 @@ WRITE_FREE = [
     INSTRUCTION,
 ]
 
+
+def trace(what: str) -> str:
+    return rf"  {what} at crash\+0x[0-9a-f]+.*"
+
+
+SAMPLED = {"HAKMEM_PROFILE": "1", "HAKMEM_PROFILE_INTERVAL": "1"}
+
 CASES = {
     "free_32_in_magazine": Case(
         SEGV, [*GARBAGE, register("8 bytes into a free block of " + in_slab(32, 2), MAGAZINE)]
@@ -80,8 +87,17 @@ CASES = {
     "live_100": Case(SEGV, [*GARBAGE, register("the start of a live block of " + in_slab(112, 7))]),
     "sampled_100": Case(
         SEGV,
-        [*GARBAGE, register("the start of a live block of 112 bytes at {block}, a sampled one")],
-        {"HAKMEM_PROFILE": "1", "HAKMEM_PROFILE_INTERVAL": "1"},
+        [
+            *GARBAGE,
+            register("the start of a live block of 112 bytes at {block}, a sampled one"),
+            trace("allocated"),
+        ],
+        SAMPLED,
+    ),
+    "sampled_freed_100": Case(
+        SEGV,
+        [*GARBAGE, register("in no block now"), trace("allocated"), trace("freed")],
+        SAMPLED,
     ),
     "never_used_2000": Case(
         SEGV,

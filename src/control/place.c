@@ -270,15 +270,17 @@ static void in_pages(struct place *p, size_t unit)
         behind_live_pages(p, nearest);
 }
 
-/* Nothing is kept of a sampled block that has been freed. */
 static void in_sampled(struct place *p)
 {
     size_t size;
+    struct block_story story;
     uintptr_t block = arena_block_around(p->at, &size);
-    if (block != 0) {
+    if (block != 0)
         of_block(p, block, size, PLACE_LIVE);
+    else if (sampled_story(p->at, &story) && story.is_freed)
+        of_block(p, story.address, story.size, PLACE_FREE);
+    if (p->block != 0)
         p->state = ", a sampled one";
-    }
 }
 
 static void in_window(struct place *p, size_t unit)

@@ -1,4 +1,4 @@
-/* What lies at an address, for whoever explains a crash: in a signal handler, without locks, whatever
+/* What lies at an address, for whoever explains a crash: in a signal handler, without waiting for a lock, whatever
  * another thread is doing. Reads the side arrays, heaps and magazines, which are mapped for good, and the
  * links of free blocks below 64 bytes, which are followed inside their slab only; nothing of large blocks. */
 #ifndef HAK_PLACE_H

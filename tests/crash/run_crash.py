@@ -96,7 +96,12 @@ CASES = {
     ),
     "sampled_freed_100": Case(
         SEGV,
-        [*GARBAGE, register("in no block now"), trace("allocated"), trace("freed")],
+        [
+            *GARBAGE,
+            register("the start of a free block of 100 bytes at {block}, a sampled one"),
+            trace("allocated"),
+            trace("freed"),
+        ],
         SAMPLED,
     ),
     "never_used_2000": Case(

@@ -43,10 +43,15 @@ else()
     set(HAK_PROBES 0)
 endif()
 
+set(HAK_FRAME_POINTERS -fno-omit-frame-pointer -momit-leaf-frame-pointer)
+
 function(hak_library_flags target)
     target_compile_definitions(${target} PRIVATE HAK_INTERPOSE=${HAK_INTERPOSE}
                                                  HAK_CHECKED=${HAK_CHECKED}
                                                  HAK_PROBES=${HAK_PROBES})
+    # Frame pointers in all that calls: by them src/profile leaves the library's frames, without touching its
+    # unwind tables. The fast paths call nothing and have none.
+    target_compile_options(${target} PRIVATE ${HAK_FRAME_POINTERS})
     # -fno-builtin: the compiler must not take our malloc for the one it knows about.
     # -fexceptions: the new-handler may throw through operator new.
     target_compile_options(${target} PRIVATE ${HAK_WARNINGS_C} ${HAK_SANITIZER}

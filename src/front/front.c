@@ -166,7 +166,7 @@ static void note_pages(struct heap *h, void *p, size_t size)
 }
 
 /* A block that is a sample; NULL: it is to be had as any other. */
-static HAK_COLD void *sample_class(struct heap *h, uint32_t class, size_t size, bool *zeroed)
+static HAK_NOINLINE void *sample_class(struct heap *h, uint32_t class, size_t size, bool *zeroed)
 {
     bool reads_as_zeros = false;
     void *p;
@@ -297,7 +297,7 @@ void *front_alloc_zeroed_slow(size_t size)
     struct heap *h = hak_thread.heap;
     void *p = NULL;
     if (size <= SMALL_MAX)
-        p = pop_counted(h, magazine_at(h, hak_small_offset[(size + 7) / 8]), size);
+        p = pop_counted(h, magazine_at(h, h->small_offset[(size + 7) / 8]), size);
     else if (size <= SLAB_MAX)
         p = pop_counted(h, magazine_at(h, hak_mid_offset[(size - 1) / MID_STEP]), size);
     return HAK_LIKELY(p != NULL) ? memset(p, 0, size) : zeroed_missed(size);

@@ -44,7 +44,7 @@ HAK_INLINE void *front_alloc_or(size_t size, void *(*slow)(size_t))
 {
     struct heap *h = hak_thread.heap;
     if (HAK_LIKELY(size <= SMALL_MAX)) {
-        struct magazine *m = magazine_at(h, hak_small_offset[(size + 7) / 8]);
+        struct magazine *m = magazine_at(h, h->small_offset[(size + 7) / 8]);
         void **top = m->top;
         if (HAK_LIKELY((uintptr_t)top < (uintptr_t)m->end) && count_down(h, size)) {
             magazine_set_top(m, top + 1);
@@ -89,7 +89,7 @@ HAK_INLINE void *front_alloc_zeroed(size_t size)
 {
     struct heap *h = hak_thread.heap;
     if (size <= CLEAR_SMALL_MAX) {
-        void *p = pop_counted(h, magazine_at(h, hak_small_offset[(size + 7) / 8]), size);
+        void *p = pop_counted(h, magazine_at(h, h->small_offset[(size + 7) / 8]), size);
         if (HAK_LIKELY(p != NULL))
             return clear_small(p, size);
     }

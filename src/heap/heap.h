@@ -107,6 +107,9 @@ enum heap_state {
 
 struct heap {
     struct magazines magazines;
+    /* A copy of hak_small_offset, at hand without another address; of the static empty heap all zeros, which
+     * lead to a magazine that is empty. Set once. */
+    uint16_t small_offset[SMALL_MAX / 8 + 1];
     struct lock lock;
     _Atomic uint32_t state;   /* enum heap_state; changed under the lock */
     struct heap *all_next;    /* every heap there is; set once */

@@ -43,6 +43,7 @@ static struct heap *make_heap(enum heap_state state)
     /* All zeros is a heap with empty magazines and no slabs. */
     if (!zeroed && !os_purge(h, UNIT_SIZE))
         __builtin_memset(h, 0, sizeof *h);
+    __builtin_memcpy(h->small_offset, hak_small_offset, sizeof h->small_offset);
     unit_set_word((size_t)unit, WORD_HEAP);
     unit_show((size_t)unit);
     store_relaxed(&h->state, state);

@@ -12,7 +12,7 @@ extern const char __start_hak_text[] __attribute__((visibility("hidden"), weak))
 extern const char __stop_hak_text[] __attribute__((visibility("hidden"), weak));
 
 /* A header and what it describes lie in the first page of the object. */
-enum { FIRST_PAGE = 4096 };
+enum { FIRST_PAGE = 4096, ELF_MAGIC = 0x464c457f /* little-endian */ };
 
 struct headers {
     uintptr_t bias;
@@ -64,7 +64,9 @@ static bool describe(const struct headers *h, uintptr_t pc, struct object *o)
 /* From the header at the beginning of an object. */
 static bool headers_at(const ElfW(Ehdr) * header, struct headers *h)
 {
-    if (memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 || header->e_phentsize != sizeof *h->at ||
+    uint32_t magic; /* compared as a number: a text would bring its page along */
+    memcpy(&magic, header->e_ident, sizeof magic);
+    if (magic != ELF_MAGIC || header->e_phentsize != sizeof *h->at ||
         header->e_phoff > FIRST_PAGE || header->e_phoff % sizeof(uintptr_t) != 0 ||
         header->e_phnum > (FIRST_PAGE - header->e_phoff) / sizeof *h->at)
         return false;

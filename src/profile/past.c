@@ -1,9 +1,9 @@
 #include "profile/past.h"
 
-enum { REMEMBERED = 64 };
+enum { REMEMBERED = 32 };
 
 /* A ring: the next to be overwritten is the oldest. */
-__attribute__((section(".bss.sampler_past"))) static struct {
+__attribute__((section(".bss.sampler_small"))) static struct {
     uint32_t next;
     struct freed_block blocks[REMEMBERED];
 } past;

@@ -6,7 +6,7 @@
 
 #include "base/base.h"
 
-enum { PAST_FRAMES = 8 };
+enum { PAST_FRAMES = 4 };
 
 /* Return addresses, innermost first. */
 struct trace {

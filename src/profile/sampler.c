@@ -13,7 +13,7 @@
 #include "slab/slab.h"
 
 enum {
-    BUCKET_BITS = 11, /* of the records, by address; few, so that they share a page */
+    BUCKET_BITS = 9, /* of the records, by address; few: they share a page with other tables */
     BUCKETS = 1 << BUCKET_BITS,
     OBJECT = 1024,  /* what one object is counted as */
     FULL_STEPS = 8, /* of the second half of a table; each makes samples twice as rare */
@@ -30,7 +30,7 @@ struct record {
 };
 
 __attribute__((section(".bss.sampler_records"))) static struct record records[LIVE_ROWS_blocks];
-__attribute__((section(".bss.sampler_buckets"))) static uint16_t buckets[BUCKETS];
+__attribute__((section(".bss.sampler_small"))) static uint16_t buckets[BUCKETS];
 _Static_assert((int)LIVE_ROWS_blocks <= UINT16_MAX, "an index fits");
 
 static struct {
@@ -301,7 +301,7 @@ static void *take_locked(const struct request *q, uint32_t class, bool *zeroed)
     return p;
 }
 
-HAK_COLD void *sampled_alloc(struct sampler *s, size_t size, uint32_t class, bool *zeroed)
+void *sampled_alloc(struct sampler *s, size_t size, uint32_t class, bool *zeroed)
 {
     struct request q;
     if (!enter_for(s, size, &q))
@@ -313,7 +313,7 @@ HAK_COLD void *sampled_alloc(struct sampler *s, size_t size, uint32_t class, boo
     return p;
 }
 
-HAK_COLD bool sampled_note(struct sampler *s, const void *p, size_t size, size_t usable)
+bool sampled_note(struct sampler *s, const void *p, size_t size, size_t usable)
 {
     struct request q;
     if (!enter_for(s, size, &q))
@@ -333,7 +333,7 @@ static struct trace here(void)
     return t;
 }
 
-HAK_COLD void sampled_forget(const void *p)
+void sampled_forget(const void *p)
 {
     struct trace by = here();
     if (!enter())
@@ -344,7 +344,7 @@ HAK_COLD void sampled_forget(const void *p)
     lock_release(&sampler.lock);
 }
 
-HAK_COLD bool sampled_free(void *p)
+bool sampled_free(void *p)
 {
     if (arena_usable(p) == 0)
         return false;

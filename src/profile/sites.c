@@ -1,13 +1,12 @@
 #include "profile/sites.h"
 
-enum { CHAINS = 1024, LIFETIMES = 8 };
+enum { CHAINS = 256, LIFETIMES = 8 };
 
 _Static_assert((CHAINS & (CHAINS - 1)) == 0 && (int)LIVE_ROWS_sites <= UINT16_MAX, "chains");
 
 /* Sites + 1 by the hash of their stacks: the first of a chain, and the one that follows a site. */
-__attribute__((section(".bss.sampler_sites"))) static struct {
-    uint16_t first[CHAINS], next[LIVE_ROWS_sites];
-} chains;
+__attribute__((section(".bss.sampler_small"))) static uint16_t chain_first[CHAINS];
+__attribute__((section(".bss.sampler_chains"))) static uint16_t chain_next[LIVE_ROWS_sites];
 static uint32_t site_count, stack_words;
 
 static void add(live_u64 *word, uint64_t n)
@@ -66,15 +65,15 @@ static bool is_room(uint32_t depth)
 static uint32_t find_or_add(struct live_area *a, const uintptr_t *stack, uint32_t depth)
 {
     uint64_t hash = hash_of(stack, depth);
-    uint16_t *first = &chains.first[hash & (CHAINS - 1)];
-    for (uint32_t i = *first; i != 0; i = chains.next[i - 1]) {
+    uint16_t *first = &chain_first[hash & (CHAINS - 1)];
+    for (uint32_t i = *first; i != 0; i = chain_next[i - 1]) {
         if (is_stack_of(a, i - 1, stack, depth))
             return i - 1;
     }
     if (!is_room(depth))
         return 0;
     add_site(a, hash, stack, depth);
-    chains.next[site_count - 1] = *first;
+    chain_next[site_count - 1] = *first;
     *first = (uint16_t)site_count;
     return site_count - 1;
 }

@@ -31,12 +31,15 @@ HAK_INLINE void start_here(struct frame *f)
 #endif
 }
 
-/* Always by tables: they are there, and leave the registers as the program had them. */
-static bool leave_own(struct frame *f, struct reach *reach)
+/* Own frames have frame pointers (cmake/flags.cmake). Whoever goes on by tables needs all registers as the program
+ * had them, and so leaves them by tables as well. */
+static bool leave_own(struct frame *f, struct reach *reach, bool by_tables)
 {
-    for (int i = 0; object_is_own(frame_place(f)); i++)
-        if (i == OWN_FRAMES || unwind_by_tables(f, reach) != STEP_TAKEN)
+    for (int i = 0; object_is_own(frame_place(f)); i++) {
+        enum step step = by_tables ? unwind_by_tables(f, reach) : unwind_by_pointer(f, reach);
+        if (i == OWN_FRAMES || step != STEP_TAKEN)
             return false;
+    }
     return true;
 }
 
@@ -73,5 +76,6 @@ HAK_NOINLINE uint32_t stack_capture(uintptr_t *out, uint32_t most, bool by_table
     struct reach reach;
     start_here(&f);
     reach_start(&reach, f.registers.values[REGISTER_SP]);
-    return most != 0 && leave_own(&f, &reach) ? walk(&f, &reach, out, most, by_tables) : 0;
+    return most != 0 && leave_own(&f, &reach, by_tables) ? walk(&f, &reach, out, most, by_tables)
+                                                         : 0;
 }

@@ -43,7 +43,7 @@ INLINED = {
 
 # At most so many instructions and so many conditional branches.
 LIMITS = {
-    "malloc": (18, 3),
+    "malloc": (17, 3),
     "free": (20, 4),
     "inline malloc, size known": (14, 2),
     "inline free, size known": (15, 3),

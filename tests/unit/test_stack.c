@@ -119,7 +119,7 @@ __attribute__((noinline)) static void enter(void *argument)
     __asm__ volatile("" ::: "memory");
 }
 
-/* The library's own frames need none. */
+/* The library's own frames have them, too. */
 static void pointers_give_every_frame_that_has_one(void **state)
 {
     (void)state;

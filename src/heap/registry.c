@@ -149,7 +149,7 @@ struct heap *registry_attach(void)
     if (h == NULL)
         h = attach_new();
     if (h != NULL) {
-        h->tid = os_thread_id();
+        h->tid = hak_thread.id = os_thread_id();
         sampler_start(&h->magazines.sampler);
         heap_show(h);
     }

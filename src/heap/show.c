@@ -116,5 +116,5 @@ void heap_forget_row(struct heap *h)
         return;
     store_relaxed(&h->row, NULL);
     if (h == hak_thread.heap)
-        h->tid = os_thread_id();
+        h->tid = hak_thread.id = os_thread_id();
 }

@@ -183,7 +183,7 @@ static bool record(const struct request *q, const void *p, size_t usable)
     r->size = q->size;
     r->usable = usable;
     r->born_ms = now;
-    r->tid = os_thread_id();
+    r->tid = hak_thread.id;
     r->site = site_for(a, q->stack, q->depth, now);
     weigh(r, q->by->interval);
     link_record(r);

@@ -96,15 +96,15 @@ static void release(size_t granule, uint32_t mask)
     bit_set(bits, granule);
 }
 
-/* After a claim: accounts for it and says whether the units are clean. */
-static bool taken_clean(size_t granule, uint32_t mask)
+/* After a claim: accounts for it and says whether the units read as zeros. */
+static bool taken_zeroed(size_t granule, uint32_t mask)
 {
     uint32_t n = (uint32_t)__builtin_popcount(mask);
     uint32_t dirty = load_relaxed(&super_at(granule)->dirty) & mask;
     add_relaxed(&hak_supers.in_use, n);
     if (dirty != 0)
         sub_relaxed(&hak_supers.dirty, (size_t)__builtin_popcount(dirty));
-    return dirty == 0;
+    return (load_relaxed(&super_at(granule)->written) & mask) == 0;
 }
 
 /* Units of a SuperSlab that are all dirty, or failing that any if `clean` ones will do. */
@@ -121,7 +121,7 @@ static ptrdiff_t take_in(size_t granule, uint32_t n, bool clean, bool *zeroed)
         uint32_t first = lowest_bit(starts);
         if (!claim(granule, run_mask(first, n)))
             continue;
-        *zeroed = taken_clean(granule, run_mask(first, n));
+        *zeroed = taken_zeroed(granule, run_mask(first, n));
         return (ptrdiff_t)(granule * GRANULE_UNITS + first);
     }
 }
@@ -156,14 +156,15 @@ static ptrdiff_t take_existing(uint32_t n, bool *zeroed)
     return got >= 0 ? got : take_of_kind(kind, n, true, zeroed);
 }
 
-/* Huge pages pay once a heap is large, and cost a young one dearly. */
-static void advise(size_t granule, enum kind kind)
+/* Huge pages pay once a heap is large, and cost a young one dearly. Whether it may have one. */
+static bool advise(size_t granule, enum kind kind)
 {
     if (!hak_options.huge_pages)
-        return;
+        return false;
     size_t bytes = load_relaxed(&hak_supers.mapped) << GRANULE_SHIFT;
-    os_advise_huge(granule_address(granule), GRANULE_SIZE,
-                   kind == SINGLES && bytes >= hak_options.huge_min);
+    bool huge = kind == SINGLES && bytes >= hak_options.huge_min;
+    os_advise_huge(granule_address(granule), GRANULE_SIZE, huge);
+    return huge;
 }
 
 /* Stage 3. */
@@ -177,16 +178,18 @@ static ptrdiff_t take_new(uint32_t n, bool *zeroed)
     probe_super_new();
     struct super *s = super_at((size_t)granule);
     store_relaxed(&s->kind, (uint8_t)kind_for(n));
-    advise((size_t)granule, kind_for(n));
-    store_relaxed(&s->dirty, *zeroed ? 0 : (uint32_t)ALL_FREE);
-    if (!*zeroed)
+    /* The first touch of a huge page brings the pages of all units. */
+    bool has_pages = advise((size_t)granule, kind_for(n)) || !*zeroed;
+    store_relaxed(&s->written, *zeroed ? 0 : (uint32_t)ALL_FREE);
+    store_relaxed(&s->dirty, has_pages ? (uint32_t)ALL_FREE : 0);
+    if (has_pages)
         add_relaxed(&hak_supers.dirty, GRANULE_UNITS);
     uint32_t mine = run_mask(0, n);
-    taken_clean((size_t)granule, mine);
+    taken_zeroed((size_t)granule, mine);
     uint32_t rest = (uint32_t)ALL_FREE & ~mine;
     if (rest != 0)
         release((size_t)granule, rest);
-    if (!*zeroed)
+    if (has_pages)
         bit_set(purgeable_bits((size_t)granule), (size_t)granule);
     return granule * (ptrdiff_t)GRANULE_UNITS;
 }
@@ -205,7 +208,8 @@ void units_give(size_t first, uint32_t n, uint32_t touched)
     uint32_t mask = run_mask((uint32_t)(first % GRANULE_UNITS), n);
     uint32_t wrote = run_mask((uint32_t)(first % GRANULE_UNITS), touched);
     struct super *s = super_at(granule);
-    or_relaxed(&s->dirty, wrote); /* before the release below, with which it becomes visible */
+    or_relaxed(&s->written, wrote); /* before the release below, with which it becomes visible */
+    or_relaxed(&s->dirty, wrote);
     uint32_t dirty = load_relaxed(&s->dirty) & mask;
     sub_relaxed(&hak_supers.in_use, n);
     add_relaxed(&hak_supers.dirty, (size_t)__builtin_popcount(dirty));
@@ -227,6 +231,7 @@ static size_t purge_claimed(size_t granule, uint32_t mask)
     bool purged = os_purge(unit_address(unit), (size_t)n * UNIT_SIZE);
     if (purged) {
         and_relaxed(&s->dirty, ~mask);
+        and_relaxed(&s->written, ~mask);
         sub_relaxed(&hak_supers.dirty, dirty);
     }
     if (purged && mask == (uint32_t)ALL_FREE) {

@@ -9,10 +9,11 @@
 #include "region/region.h"
 
 struct super {
-    _Atomic uint32_t free;  /* bit = unit is free. Taken by CAS, given by OR */
-    _Atomic uint32_t dirty; /* bit = unit may hold something else than zeros */
-    _Atomic uint8_t kind;   /* what it is cut into; set before its first unit is free */
-    uint8_t state;          /* the granule's, SuperSlab or not: the region's, under its lock */
+    _Atomic uint32_t free;    /* bit = unit is free. Taken by CAS, given by OR */
+    _Atomic uint32_t dirty;   /* bit = unit may have pages */
+    _Atomic uint32_t written; /* bit = unit may hold something else than zeros; dirty as well */
+    _Atomic uint8_t kind;     /* what it is cut into; set before its first unit is free */
+    uint8_t state;            /* the granule's, SuperSlab or not: the region's, under its lock */
 };
 
 /* Those of the first 128 MiB, on a page that the library has anyway. */

@@ -1,6 +1,7 @@
 /* SuperSlabs: units, their accounts, and purging them. */
 #include "unit.h"
 
+#include "control/options.h"
 #include "super/super.h"
 
 enum { MANY = 4 * GRANULE_UNITS };
@@ -51,6 +52,31 @@ static void untouched_units_stay_clean(void **state)
     assert_int_equal(take(4, &zeroed), unit);
     assert_true(zeroed);
     units_give(unit, 4, 0);
+}
+
+/* The first touch of a huge page brings all of it: free units have pages then, and still read as zeros. */
+static void units_beside_a_huge_page_have_pages(void **state)
+{
+    (void)state;
+    static size_t units[MANY];
+    size_t taken = 0, huge_min = hak_options.huge_min;
+    bool zeroed;
+    supers_purge(0);
+    hak_options.huge_min = 0;
+    size_t made = load_relaxed(&hak_supers.made);
+    do {
+        units[taken++] = take(1, &zeroed);
+    } while (load_relaxed(&hak_supers.made) == made && taken < MANY);
+    assert_true(zeroed);
+    assert_int_equal(units_dirty(), GRANULE_UNITS - 1);
+    assert_int_equal(take(1, &zeroed), units[taken - 1] + 1);
+    assert_true(zeroed);
+    units_give(units[taken - 1] + 1, 1, 0);
+    while (taken-- > 0)
+        units_give(units[taken], 1, 0);
+    hak_options.huge_min = huge_min;
+    supers_purge(0);
+    assert_int_equal(units_dirty(), 0);
 }
 
 static void dirty_units_are_reused_first(void **state)
@@ -285,6 +311,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(accounts_add_up),
         cmocka_unit_test(untouched_units_stay_clean),
+        cmocka_unit_test(units_beside_a_huge_page_have_pages),
         cmocka_unit_test(dirty_units_are_reused_first),
         cmocka_unit_test(dirty_stretches_serve_single_units),
         cmocka_unit_test(singles_and_stretches_keep_apart),

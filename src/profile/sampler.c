@@ -1,5 +1,6 @@
 #include "profile/sampler.h"
 
+#include "base/probe.h"
 #include "control/options.h"
 #include "live/live.h"
 #include "os/os.h"
@@ -186,6 +187,7 @@ static bool record(const struct request *q, const void *p, size_t usable)
     r->tid = hak_thread.id;
     r->site = site_for(a, q->stack, q->depth, now);
     weigh(r, q->by->interval);
+    probe_sample(r->size, r->weight_bytes);
     link_record(r);
     sampler.live++;
     sampler.samples++;

@@ -147,7 +147,7 @@ static int write_object(struct dl_phdr_info *object, size_t size, void *fd)
 static bool write_all(int fd, const struct live_area *a)
 {
     if (!write_area(fd, a) || lseek(fd, a->header.area_size, SEEK_SET) < 0 ||
-        !copy_file(fd, "/proc/self/maps"))
+        !(copy_file(fd, "/proc/self/smaps") || copy_file(fd, "/proc/self/maps")))
         return false;
     dl_iterate_phdr(write_object, &fd);
     return true;

@@ -30,6 +30,7 @@ struct live_header {
 };
 
 /* A profile in a file is a copy of the area (tables at their places, the rest holes) and behind it, at
- * area_size, the process' /proc/self/maps and then a line "build-id START HEX" per loaded object. */
+ * area_size, the process' /proc/self/smaps (or maps, on a kernel without) and then a line "build-id START HEX" per
+ * loaded object. */
 
 #endif

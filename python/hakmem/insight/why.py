@@ -5,7 +5,7 @@ hakmem's window is the live area's word per unit of 64 KiB. Only what happens in
 counted, not seen.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hakmem.insight import elsewhere
@@ -71,7 +71,7 @@ class Explanation:
 def why(target: str) -> Explanation:
     pid = pid_of(target)
     if pid is None:
-        return explain_file(load(Path(target)))
+        return explain_profile(load(Path(target)))
     best: Explanation | None = None
     for _ in range(ATTEMPTS):
         seen = look(pid)
@@ -133,8 +133,18 @@ def explain(
     )
 
 
+def explain_profile(area: Area) -> Explanation:
+    """As the process was when it wrote the file, if that has the kernel's word on its mappings."""
+    mappings = parse(area.maps_text)
+    if mappings.rss == 0:
+        return explain_file(area)
+    pid = Holdings(area).count("pid")
+    explained = explain(area, Process(pid, mappings.rows[0].path, mappings, ()), None)
+    return replace(explained, source=area.source, target=area.source)
+
+
 def explain_file(area: Area) -> Explanation:
-    """A profile: the process may be gone, so this is what hakmem held, resident or not."""
+    """A profile without that: what hakmem held, resident or not."""
     holdings = Holdings(area)
     seen = model(holdings)
     free = free_memory(holdings, seen, 0)

@@ -22,9 +22,9 @@ Lengths = dict[int, tuple[int, ...]]
 
 def read_lengths(pid: int, area: Area) -> Lengths | None:
     page = area.row("process")
-    at, stride = number(page, "magazines_at"), number(page, "magazine_stride")
-    if stride == 0:
+    if not page.get("magazine_stride"):  # an area that does not say it, or not yet
         return None
+    at, stride = number(page, "magazines_at"), number(page, "magazine_stride")
     size = stride * area.table("classes").used
     found: Lengths = {}
     try:

@@ -138,6 +138,8 @@ struct heap {
      * taken whole by exchange, so no element is ever popped and ABA cannot arise. */
     _Alignas(64) _Atomic(struct block *) inbox;
     _Atomic size_t inbox_bytes; /* about how much is in it */
+    _Atomic(live_u64 *)
+        inbox_shown; /* where the live area says so; NULL: nowhere. Set with `row` */
 };
 
 _Static_assert(sizeof(struct heap) <= UNIT_SIZE / 2, "a heap leaves room for slots in its unit");

@@ -50,11 +50,16 @@ static struct block *node_memory(struct block *node)
     return (struct block *)((uintptr_t)node & ~(uintptr_t)1);
 }
 
-static void show_inbox(struct heap *h, size_t bytes)
+/* What waits is shown in steps: a store of each sender would take the line from the last one. */
+enum { SHOWN_STEP = 4 << 10 };
+
+static void show_inbox(struct heap *h, size_t before, size_t now)
 {
-    struct live_heaps *row = load_acquire(&h->row); /* pairs with give_row in show.c */
-    if (row != NULL)
-        store_relaxed(&row->inbox_bytes, (uint64_t)bytes);
+    if (HAK_LIKELY(before / SHOWN_STEP == now / SHOWN_STEP))
+        return;
+    live_u64 *shown = load_acquire(&h->inbox_shown); /* pairs with give_row in show.c */
+    if (shown != NULL)
+        store_relaxed(shown, (uint64_t)now);
 }
 
 static void inbox_push_node(struct heap *to, struct block *node, size_t bytes)
@@ -74,7 +79,8 @@ static void inbox_push_node(struct heap *to, struct block *node, size_t bytes)
         node_memory(node)->next = head;
     } while (!atomic_compare_exchange_weak_explicit(&to->inbox, &head, node, memory_order_acq_rel,
                                                     memory_order_relaxed));
-    show_inbox(to, add_relaxed(&to->inbox_bytes, bytes) + bytes);
+    size_t before = add_relaxed(&to->inbox_bytes, bytes);
+    show_inbox(to, before, before + bytes);
 }
 
 void inbox_push(struct heap *to, void *p, size_t bytes)
@@ -243,8 +249,8 @@ void inbox_drain(struct heap *h, bool own)
     if (load_relaxed(&h->inbox) == INBOX_CLOSED)
         return; /* by this thread, which is about to fork and holds the lock */
     struct block *node = exchange_acq_rel(&h->inbox, NULL);
+    show_inbox(h, load_relaxed(&h->inbox_bytes), 0);
     store_relaxed(&h->inbox_bytes, (size_t)0);
-    show_inbox(h, 0);
     struct reception r = {h, own, 0, 0};
     for (struct block *next; node != NULL; node = next) {
         next = node_memory(node)->next;

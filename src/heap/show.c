@@ -55,6 +55,7 @@ static void give_row(struct heap *h, struct live_area *a)
     show_all(h, &a->heaps[i]);
     /* release: the heap's own thread adds to what it finds in the row. */
     store_release(&h->row, &a->heaps[i]);
+    store_release(&h->inbox_shown, &a->heaps[i].inbox_bytes); /* and whoever sends to it */
 }
 
 void heap_show(struct heap *h)
@@ -115,6 +116,7 @@ void heap_forget_row(struct heap *h)
     if (hak_live.is_private)
         return;
     store_relaxed(&h->row, NULL);
+    store_relaxed(&h->inbox_shown, NULL);
     if (h == hak_thread.heap)
         h->tid = hak_thread.id = os_thread_id();
 }

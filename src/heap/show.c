@@ -113,10 +113,10 @@ void heaps_make_area(void)
 
 void heap_forget_row(struct heap *h)
 {
+    if (h == hak_thread.heap)
+        h->tid = hak_thread.id = os_thread_id();
     if (hak_live.is_private)
         return;
     store_relaxed(&h->row, NULL);
     store_relaxed(&h->inbox_shown, NULL);
-    if (h == hak_thread.heap)
-        h->tid = hak_thread.id = os_thread_id();
 }

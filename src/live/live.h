@@ -1,6 +1,7 @@
 /* The live area: what this process shows of itself to others of the same user, as tables of plain words in a
  * piece of shared memory (format.h, tables.def). Whoever owns a figure stores it here as well, on slow
- * paths; nothing is ever read back, so an area can be made anew at any time from what the owners know.
+ * paths; but for call stacks (sites.c) nothing is read back, so an area can be made anew at any time from what
+ * the owners know. Others cannot write to it.
  *
  * The memory is a System V segment that is marked for removal as soon as it is attached: it needs no
  * file and no descriptor, ends with the process whatever ends that, and Linux lets others attach it

@@ -32,8 +32,8 @@ enum os_result os_map_at(void *at, size_t size);
 /* Address space without memory behind it, anywhere; NULL if there is none. */
 void *os_reserve(size_t size);
 
-/* Memory of zeros that other processes of the same user may attach while it is mapped, by the number that
- * /proc/PID/maps shows as its inode; NULL if there is none. */
+/* Memory of zeros that other processes of the same user may attach while it is mapped, to read it, by the number
+ * that /proc/PID/maps shows as its inode; NULL if there is none. */
 void *os_share(size_t size);
 
 /* Makes reserved address space read as zeros, which costs nothing against a strict overcommit limit. */

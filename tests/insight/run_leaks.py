@@ -3,7 +3,8 @@
 
 run_leaks.py --library PATH python|redis
 
-Each is run with the leak, whose function must be the first suspect, and without, where it must be none.
+Each is run with the leak, whose function must be the first suspect, and without, where it must be
+none.
 Exits with 0 if so, 1 if not, 77 if something that it needs is missing.
 """
 
@@ -24,19 +25,22 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from socket import socket
+from typing import Any
 
 from programs import NotReadyError, connected, find, started, wait_until
 
 HERE = Path(__file__).resolve().parent
 SOURCE = HERE.parents[1] / "python"
 MISSING = 77
-# A leak that is as even as the program's rounds are is named with certainty: the profile then has 100
-# samples and more of each quarter of its time.
+# A leak that is as even as the program's rounds is named with certainty: the profile then has some
+# 100 samples of each quarter of its time.
 LEAST_ROUNDS = 250
 LEAST_S = 2.0
 QUARTERS = 4
 EVEN = 0.8  # the quarter with the fewest rounds, by the median
 INTERVAL = "64K"
+# The call stacks with what they have freed again.
+AS_JSON = ("--json", "--view", "total")
 TIMEOUT_S = 120
 REDIS_KEYS = 20000
 VISITS = 20
@@ -196,7 +200,7 @@ def report_while(work: Work) -> str:
     """As JSON, of a moment in which the program has been at work as evenly as it should."""
     while True:
         wait_until(work.child, work.rounds.are_even)
-        text = hakmem("report", str(work.child.pid), "--json")
+        text = hakmem("report", str(work.child.pid), *AS_JSON)
         if work.rounds.are_even():
             return text
 
@@ -209,18 +213,17 @@ def report_file(work: Work, folder: Path) -> tuple[str, str]:
     if status:
         raise NotReadyError(f"it ended with status {status}")
     path = str(folder / f"heap.{work.child.pid}")
-    return hakmem("report", path, "--json"), hakmem("report", path)
+    return hakmem("report", path, *AS_JSON), hakmem("report", path)
 
 
 def complaints(text: str, planted: str, leaks: bool, where: str) -> list[str]:
-    found = json.loads(text)["suspects"]
+    report = json.loads(text)
+    if not any(passes(site, planted) for site in report["sites"]):
+        return [f"{where}: {planted} was never sampled"]
+    found = report["suspects"]
     for one in found:
         print(f"  {where}: {one['function']} {one['sentence']}")
-    named = [
-        one
-        for one in found
-        if planted in (one["function"], *(frame["function"] for frame in one["stack"]))
-    ]
+    named = [one for one in found if passes(one, planted)]
     if not leaks:
         return [f"{where}: {planted} is a suspect and leaks nothing"] if named else []
     if not found or found[0] not in named:
@@ -228,6 +231,10 @@ def complaints(text: str, planted: str, leaks: bool, where: str) -> list[str]:
     if found[0]["function"] != planted:
         return [f"{where}: the suspect is called {found[0]['function']}, not {planted}"]
     return []
+
+
+def passes(stack: dict[str, Any], function: str) -> bool:
+    return any(frame["function"] == function for frame in stack["stack"])
 
 
 def wrong_text(text: str, planted: str, leaks: bool) -> list[str]:

@@ -8,9 +8,10 @@ from rich.text import Text
 
 from hakmem.insight.confidence import Interval
 from hakmem.insight.leaks import Suspect
+from hakmem.insight.plumbing import is_plumbing
 from hakmem.insight.profile import Profile, chosen_settings
 from hakmem.insight.symbols import Frame
-from hakmem.insight.views import LIVE, PEAK, TOTAL, Stack, View, is_plumbing, ranked
+from hakmem.insight.views import LIVE, PEAK, TOTAL, Stack, View, ranked
 from hakmem.insight.words import count_text, percent_text, size_text, time_text
 
 SITES_SHOWN = 20

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from hakmem.insight.plumbing import is_plumbing
 from hakmem.insight.symbols import Frame
-from hakmem.insight.views import is_plumbing
 
 ROOT_NAME = "all"
 # Of the whole: what is narrower in every view cannot be seen, and is its caller's.

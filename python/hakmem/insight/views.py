@@ -1,22 +1,15 @@
 """The profile by named call stacks, and which of its figures are shown."""
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from hakmem.errors import HakmemError
 from hakmem.insight.confidence import Interval
+from hakmem.insight.plumbing import is_plumbing
 from hakmem.insight.profile import Profile, Site, merged, peak_of, total_of
 from hakmem.insight.symbols import Frame, Symbols
 
 OWN_LIBRARY = "libhakmem"
-# What stands between a program's own code and malloc, and is not where anybody would look.
-PLUMBING = re.compile(
-    r"(operator new|std::|__gnu_cxx::|void\* std::|<?(alloc|core|std|hashbrown)::|_*rust_|__rg_|"
-    r"g_(malloc|realloc|strdup|slice|new)|x?(m|c|re)alloc$|_*str(n)?dup$|_?PyMem_|_?PyObject_"
-    r"(Malloc|Calloc|Realloc)|_?PyObject_GC_)"
-)
-PLUMBING_MODULES = re.compile(r"(libstdc\+\+|libc\+\+|libc|ld-linux\S*)\.so")
 
 
 @dataclass(frozen=True)
@@ -74,10 +67,6 @@ def sites_interval(profile: Profile, sites: Sequence[Site], view: View) -> Inter
         return profile.live_of(sites)
     together = merged(sites)
     return total_of(together) if view is TOTAL else peak_of(together)
-
-
-def is_plumbing(frame: Frame) -> bool:
-    return bool(PLUMBING.match(frame.function) or PLUMBING_MODULES.match(frame.module))
 
 
 def view_of(name: str) -> View:

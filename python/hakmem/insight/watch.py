@@ -217,7 +217,7 @@ def naming_of(area: Area) -> Naming:
     try:
         symbols_of = importlib.import_module("hakmem.insight.symbols").Symbols
         modules_of = importlib.import_module("hakmem.insight.profile").modules_of
-        is_plumbing = importlib.import_module("hakmem.insight.views").is_plumbing
+        is_plumbing = importlib.import_module("hakmem.insight.plumbing").is_plumbing
     except ImportError:
         return lambda stack: " < ".join(map(hex, stack[:SHOWN_FRAMES]))
     symbols = symbols_of(modules_of(area.maps_text, area.build_ids))
@@ -226,8 +226,8 @@ def naming_of(area: Area) -> Naming:
         # What it has to say of files would tear the picture.
         with redirect_stderr(io.StringIO()):
             frames = [frame for address in stack for frame in symbols.frames(address)]
-        telling = [frame.function for frame in frames if not is_plumbing(frame)]
-        return " < ".join(telling[:SHOWN_FRAMES])
+        telling = [frame for frame in frames if not is_plumbing(frame)] or frames
+        return " < ".join(frame.function for frame in telling[:SHOWN_FRAMES])
 
     return name
 

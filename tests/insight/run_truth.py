@@ -3,9 +3,9 @@
 
 run_truth.py --library PATH --program EXE
 
-Some times with many samples, which must give each site's bytes to 5 %, and many times with few, where
-the 95 % intervals must hold the truth about as often as they say. Exits with 0 if so, 1 if not, 77 if
-the packages that name addresses are missing.
+Some times with many samples, which must give each site's bytes to 5 %, and many times with few,
+where the 95 % intervals must hold the truth about as often as they say. Exits with 0 if so, 1 if
+not, 77 if the packages that name addresses are missing.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 MISSING = 77
 SITES = 3
-# Some 4,500 samples a site tell its bytes to 1.2 % (one standard deviation): a right profile is off by
-# 5 % once in 60,000 sites, and at two of 15 once in 40 million times.
+# Some 4,500 samples a site tell its bytes to 1.2 % (one standard deviation): a right profile is off
+# by 5 % once in 60,000 sites, and at two of 15 once in 40 million times.
 FINE = "2K"
 FINE_RUNS = 5
 LEAST_SAMPLES = 10_000

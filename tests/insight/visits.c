@@ -48,8 +48,8 @@ int RedisModule_OnLoad(RedisModuleCtx *context, RedisModuleString **words, int c
     int (*find)(const char *name, void *function);
     memcpy(&find, context, sizeof find);
     void (*introduce)(RedisModuleCtx *, const char *name, int version, int api);
-    int (*create)(RedisModuleCtx *, const char *name, command *, const char *flags, int first, int last,
-                  int step);
+    int (*create)(RedisModuleCtx *, const char *name, command *, const char *flags, int first,
+                  int last, int step);
     if (find("RedisModule_SetModuleAttribs", &introduce) != OK ||
         find("RedisModule_CreateCommand", &create) != OK ||
         find("RedisModule_Alloc", &allocate) != OK || find("RedisModule_Free", &release) != OK ||

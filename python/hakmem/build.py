@@ -17,7 +17,8 @@ from hakmem.clone import RELEASE, Clone
 from hakmem.errors import HakmemError
 from hakmem.terminal import on_terminal, say
 
-NINJA_STEP = re.compile(r"\[(\d+)/(\d+)\] ")
+# A step; ninja counts looking for new files as one, also where there is nothing to do.
+NINJA_STEP = re.compile(r"\[(\d+)/(\d+)\] (?!Re-checking globbed)")
 CONFIGURED_STAMP = "hakmem-configured"
 LIBRARY_TARGET = "hakmem_shared"
 

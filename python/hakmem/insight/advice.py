@@ -4,6 +4,7 @@ A rule gives the bytes it is about and how much of them following it is likely t
 setting decides comes back for sure, a program's own data only if somebody changes the program.
 """
 
+import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from hakmem.insight import elsewhere
 from hakmem.insight.area import number
 from hakmem.insight.elsewhere import Part, largest
 from hakmem.insight.inside import ClassMemory
+from hakmem.insight.naming import naming_of
 from hakmem.insight.smaps import Mapping
 from hakmem.insight.why import Explanation
 from hakmem.insight.words import size_text
@@ -27,6 +29,10 @@ MAGAZINE_LEAST = 16
 # purge.c: the allowance is at least this share of what is in use, and an eighth is slack.
 IN_USE_SHARE = 16
 SLACK_SHARE = 8
+
+
+# What stands in place of a function's name.
+UNNAMED = re.compile(r"^0x|\+0x|^\[")
 
 
 @dataclass(frozen=True)
@@ -183,7 +189,7 @@ def _site_of_class(e: Explanation, c: ClassMemory) -> str:
 
 
 def frame(e: Explanation, site: int) -> str:
-    """The innermost caller that is not the allocator, as file and offset; empty: none is known."""
+    """The innermost caller that is no allocator, by name or as file and offset; empty: unknown."""
     area = e.holdings.area
     sites = area.table("sites").rows()
     if site >= len(sites):
@@ -194,7 +200,13 @@ def frame(e: Explanation, site: int) -> str:
     addresses = [number(r, "address") for r in stacks.rows()[first : first + depth]]
     places = [place for place in (_place(e, address) for address in addresses) if place]
     own = [p for p in places if "/libhakmem" not in p and "/libc.so" not in p]
-    return own[0] if own else ""
+    return _named_site(e, addresses) or own[0] if own else ""
+
+
+def _named_site(e: Explanation, addresses: list[int]) -> str:
+    """Empty where nothing names it: a place in a file is then told with its whole path."""
+    name = naming_of(e.holdings.area, 1)(addresses)
+    return "" if UNNAMED.search(name) else name
 
 
 def _place(e: Explanation, address: int) -> str:
@@ -286,6 +298,20 @@ FOREIGN = {
         "a runtime's own heap, most likely: look at its settings",
     ),
 }
+# Whose heap that is, by a file that is mapped, and how to see into it or bound it.
+RUNTIMES = (
+    (
+        r"/(lib)?python3[\d.]*(\.so[\d.]*)?$",
+        "Python keeps its objects there: start it with PYTHONMALLOC=malloc, and they are in the "
+        "rows above and in the profile",
+    ),
+    (r"/libjvm\.so$", "Java's heap: -Xmx bounds it, jcmd PID VM.native_memory tells of it"),
+    (r"/(node|libnode\.so[\d.]*)$", "V8's heap: node --max-old-space-size=MIB bounds it"),
+    (
+        r"/(php|php-fpm|libphp)[\d.]*(\.so)?$",
+        "PHP's heap: start it with USE_ZEND_ALLOC=0, and it is seen above and in the profile",
+    ),
+)
 
 
 def not_ours(e: Explanation) -> Advice | None:
@@ -297,6 +323,8 @@ def not_ours(e: Explanation) -> Advice | None:
     if not _worth(e, size):
         return None
     what, action = FOREIGN[kind]
+    if kind == elsewhere.ANONYMOUS:
+        action = _runtime(e) or action
     top = largest(e.parts.of(kind))
     return Advice(
         "not_ours",
@@ -306,6 +334,12 @@ def not_ours(e: Explanation) -> Advice | None:
         action,
         f"the largest is {_named(top)} with {size_text(top.bytes)}" if top else "",
     )
+
+
+def _runtime(e: Explanation) -> str:
+    paths = {mapping.path for mapping in e.mappings.rows}
+    known = (action for file, action in RUNTIMES if any(re.search(file, path) for path in paths))
+    return next(known, "")
 
 
 def _named(part: Part) -> str:

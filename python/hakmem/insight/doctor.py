@@ -153,7 +153,9 @@ def examine_process(pid: int, library: Path | None, root: Path = Path("/")) -> R
     environment = _environment(proc)
     files = _mapped_files(maps)
     serves = _is_served(proc, maps, files, report)
-    report.active = serves and _comes_first(proc, files, report)
+    if serves:
+        _other_mallocs(files, environment, report)
+    report.active = serves and _comes_first(proc, report)
     _other_preloads(environment, report)
     _preload_file(root / proc.own / "root" / LD_SO_PRELOAD, name, report)
     _symbolic_libraries(proc, files, report)
@@ -204,15 +206,29 @@ def _mapped_library(file: Mapped, report: Report) -> None:
         report.ok("library", f"{file.name} is loaded")
 
 
-def _comes_first(proc: Proc, files: list[Mapped], report: Report) -> bool:
-    """Whether malloc is hakmem's, of all that are loaded."""
+def _other_mallocs(files: list[Mapped], environment: Mapping[str, str], report: Report) -> None:
+    preloads = [name.rpartition("/")[2] for name in _preloads(environment)]
+    is_preloaded = any("libhakmem" in name for name in preloads)
     for file in files:
-        if OTHER_MALLOCS.search(file.name.rpartition("/")[2]):
+        name = file.name.rpartition("/")[2]
+        if not OTHER_MALLOCS.search(name):
+            continue
+        if is_preloaded and not any(OTHER_MALLOCS.search(other) for other in preloads):
+            report.ok(
+                "other malloc",
+                f"{file.name} is loaded too, but not preloaded: hakmem comes first and serves",
+            )
+        else:
             report.note(
                 "other malloc",
                 f"{file.name} is loaded too: who is preloaded first serves malloc",
-                "preload one of them only",
+                "if that is preloaded too, preload one of them only; if the program is linked "
+                "with it, what is preloaded comes before",
             )
+
+
+def _comes_first(proc: Proc, report: Report) -> bool:
+    """Whether malloc is hakmem's, and not the program's own."""
     executable = _file(proc, "exe")
     program = read_program(executable) if executable else None
     return program is None or _own_malloc(program, report)

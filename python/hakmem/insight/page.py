@@ -25,6 +25,7 @@ from hakmem.insight.views import (
     Stack,
     View,
     functions_of,
+    hint,
     ranked,
     sites_interval,
 )
@@ -77,6 +78,7 @@ def page(profile: Profile, stacks: Sequence[Stack], suspects: Sequence[Suspect])
         whole=max(1.0, sum(stack.bytes(view) for stack in stacks)),
         date=_date(profile),
         headline=headline(profile, suspects),
+        hint=hint(profile, stacks, view),
         live=profile.live,
         total=profile.total,
         peak=profile.peak,

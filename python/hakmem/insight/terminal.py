@@ -11,7 +11,7 @@ from hakmem.insight.leaks import Suspect
 from hakmem.insight.plumbing import is_plumbing
 from hakmem.insight.profile import Profile, chosen_settings
 from hakmem.insight.symbols import Frame
-from hakmem.insight.views import LIVE, PEAK, TOTAL, Stack, View, ranked
+from hakmem.insight.views import LIVE, PEAK, TOTAL, Stack, View, hint, ranked
 from hakmem.insight.words import count_text, percent_text, size_text, time_text
 
 SITES_SHOWN = 20
@@ -39,6 +39,8 @@ def print_report(
     if rest > 0:
         console.print(f"and {count_text(rest)} smaller ones: --html FILE shows all")
     _print_suspects(console, suspects)
+    if advice := hint(profile, stacks, view):
+        console.print(advice, highlight=False)
 
 
 def sites_table(profile: Profile, stacks: Sequence[Stack], view: View, whole: Interval) -> Table:
@@ -100,6 +102,7 @@ def as_json(
         "age_ms": profile.age_ms,
         "settings": chosen_settings(profile),
         "view": view.name,
+        "hint": hint(profile, stacks, view),
         "totals": {name: _interval(one) for name, one in totals(profile).items()},
         "sites": [
             {

@@ -8,8 +8,11 @@ from hakmem.insight.confidence import Interval
 from hakmem.insight.plumbing import is_plumbing
 from hakmem.insight.profile import Profile, Site, merged, peak_of, total_of
 from hakmem.insight.symbols import Frame, Symbols
+from hakmem.insight.words import percent_text
 
 OWN_LIBRARY = "libhakmem"
+# Of a view's bytes: if less is in short stacks, the others tell enough.
+SHORT_LEAST = 0.5
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,11 @@ class Stack:
     def culprit(self) -> Frame:
         """The innermost frame that is not a library's way to malloc."""
         return next((frame for frame in self.frames if not is_plumbing(frame)), self.frames[0])
+
+    @property
+    def is_short(self) -> bool:
+        """It tells who called malloc at best, and not who called that."""
+        return len(self.site.stack) <= 1 or all(map(is_plumbing, self.frames))
 
     def bytes(self, view: View) -> int:
         site = self.site
@@ -92,6 +100,18 @@ def stacks_of(profile: Profile, symbols: Symbols) -> list[Stack]:
         key = tuple((frame.function, frame.module) for frame in frames)
         groups.setdefault(key, (frames, []))[1].append(site)
     return [Stack(frames, tuple(sites), merged(sites)) for frames, sites in groups.values()]
+
+
+def hint(profile: Profile, stacks: Sequence[Stack], view: View) -> str:
+    """What to do where most is known only as far as malloc's caller; empty if there is no need."""
+    whole = sum(stack.bytes(view) for stack in stacks)
+    short = sum(stack.bytes(view) for stack in stacks if stack.is_short)
+    if profile.settings.get("profile_unwind") or short <= SHORT_LEAST * whole:
+        return ""
+    return (
+        f"{percent_text(short / whole)} of it has no more than malloc's caller: code without frame "
+        "pointers. Start the program with HAKMEM_PROFILE_UNWIND=1 for whole call stacks."
+    )
 
 
 def ranked(stacks: Iterable[Stack], view: View) -> list[Stack]:

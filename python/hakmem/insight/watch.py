@@ -3,18 +3,16 @@
 A picture is plain lines: laid out by rich, it took five times as long as reading the process.
 """
 
-import importlib
-import io
 import math
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import redirect_stderr
 from dataclasses import dataclass, field
 from heapq import nlargest
 
 from hakmem.insight.area import Area, attach, number
 from hakmem.insight.look import Targets
+from hakmem.insight.naming import Naming, naming_of
 from hakmem.insight.numbers import Numbers, Thread, numbers_of
 from hakmem.insight.processes import command_line
 from hakmem.insight.text import CLASS_TITLES, by_waste, class_row
@@ -29,7 +27,6 @@ LISTED_EVERY_S = 10.0
 DASH = "-"
 # Numbers of objects are in this many parts.
 OBJECT = 1024
-SHOWN_FRAMES = 3
 THREAD_TITLES = ("name", "state", "thread", "live", "magazines", "refills/s")
 SITE_TITLES = ("live", "blocks", "in all", "where")
 PROCESS_TITLES = (
@@ -48,10 +45,6 @@ Cells = tuple[str, ...]
 class Line:
     text: str
     is_title: bool = False
-
-
-# Names a call stack (return addresses, innermost first).
-Naming = Callable[[Sequence[int]], str]
 
 
 @dataclass(frozen=True)
@@ -210,26 +203,6 @@ def sparkline(values: Iterable[int]) -> str:
     drawn = list(values)
     top = max(drawn, default=0) or 1
     return "".join(BARS[min(max(v, 0) * len(BARS) // top, len(BARS) - 1)] for v in drawn)
-
-
-def naming_of(area: Area) -> Naming:
-    """By symbols where the package that reads them is to be had; it is not for every machine."""
-    try:
-        symbols_of = importlib.import_module("hakmem.insight.symbols").Symbols
-        modules_of = importlib.import_module("hakmem.insight.profile").modules_of
-        is_plumbing = importlib.import_module("hakmem.insight.plumbing").is_plumbing
-    except ImportError:
-        return lambda stack: " < ".join(map(hex, stack[:SHOWN_FRAMES]))
-    symbols = symbols_of(modules_of(area.maps_text, area.build_ids))
-
-    def name(stack: Sequence[int]) -> str:
-        # What it has to say of files would tear the picture.
-        with redirect_stderr(io.StringIO()):
-            frames = [frame for address in stack for frame in symbols.frames(address)]
-        telling = [frame for frame in frames if not is_plumbing(frame)] or frames
-        return " < ".join(frame.function for frame in telling[:SHOWN_FRAMES])
-
-    return name
 
 
 class Everyone:

@@ -219,6 +219,8 @@ class World:
             "slabs_at": ARRAYS + MIB + 2048,
             "maps_at": ARRAYS + MIB + (512 << 10),
             "supers_at": ARRAYS + MIB + (512 << 10),
+            "magazines_at": 0,
+            "magazine_stride": 0,
             **self.page,
         }
         classes: list[dict[str, Word]] = [

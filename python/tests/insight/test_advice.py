@@ -223,6 +223,25 @@ def test_what_is_not_hakmems_is_named(path: str, permissions: str, text: str) ->
     assert (path or "5000000000") in advice.evidence
 
 
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("/usr/bin/python3.11", "PYTHONMALLOC=malloc"),
+        ("/opt/lib/libpython3.12.so.1.0", "PYTHONMALLOC=malloc"),
+        ("/usr/lib/jvm/lib/server/libjvm.so", "-Xmx"),
+        ("/usr/bin/node", "--max-old-space-size"),
+        ("/usr/sbin/php-fpm8.2", "USE_ZEND_ALLOC=0"),
+        ("/usr/bin/server", "a runtime's own heap"),
+        ("/srv/python3/notes.so", "a runtime's own heap"),
+    ],
+)
+def test_a_runtime_s_own_heap_is_told_by_its_files(path: str, text: str) -> None:
+    world = live(100)
+    world.map(0x5000_0000_0000, 64 * MIB, 50 * MIB)
+    world.map(0x6000_0000_0000, PAGE, PAGE, path, "r-xp")
+    assert text in fired(world)["not_ours"].action
+
+
 def test_stacks_are_named() -> None:
     world = live(100)
     world.threads = [Thread(1, "a", None), Thread(2, "b", None)]

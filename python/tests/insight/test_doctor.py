@@ -206,7 +206,11 @@ def test_process_that_is_not(tree: Tree) -> None:
 def test_process_with_another_malloc(tree: Tree) -> None:
     files = maps("/usr/bin/server", "/opt/libhakmem.so", "/usr/lib/libjemalloc.so.2")
     report = examine_process(PID, None, tree({f"proc/{PID}/maps": files}))
-    assert "libjemalloc.so.2 is loaded too" in one(report, "note", "other malloc")
+    assert "libjemalloc.so.2 is loaded too, but not" in one(report, "ok", "other malloc")
+    preload = "LD_PRELOAD=/opt/libhakmem.so:/usr/lib/libjemalloc.so.2\0"
+    both = {f"proc/{PID}/maps": files, f"proc/{PID}/environ": preload}
+    report = examine_process(PID, None, tree(both))
+    assert "libjemalloc.so.2 is loaded too: who" in one(report, "note", "other malloc")
 
 
 def test_process_whose_library_was_replaced(tree: Tree) -> None:

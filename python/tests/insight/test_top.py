@@ -19,7 +19,8 @@ from synthetic_area import shown
 
 from hakmem.cli import main
 from hakmem.insight import watch as module
-from hakmem.insight.watch import Everyone, Look, Watch, naming_of, sparkline
+from hakmem.insight.naming import naming_of
+from hakmem.insight.watch import Everyone, Look, Watch, sparkline
 
 DEADLINE_S = 60.0
 

@@ -1,0 +1,32 @@
+"""Names of call stacks; `top` and `why` go without where nothing is there to read them with."""
+
+import importlib
+import io
+from collections.abc import Callable, Sequence
+from contextlib import redirect_stderr
+
+from hakmem.insight.area import Area
+
+SHOWN_FRAMES = 3
+# Names a call stack (return addresses, innermost first).
+Naming = Callable[[Sequence[int]], str]
+
+
+def naming_of(area: Area, shown: int = SHOWN_FRAMES) -> Naming:
+    """The first functions that are no wrappers of malloc; addresses where nothing can be read."""
+    try:
+        symbols_of = importlib.import_module("hakmem.insight.symbols").Symbols
+        modules_of = importlib.import_module("hakmem.insight.profile").modules_of
+        is_plumbing = importlib.import_module("hakmem.insight.plumbing").is_plumbing
+    except ImportError:
+        return lambda stack: " < ".join(map(hex, stack[:shown]))
+    symbols = symbols_of(modules_of(area.maps_text, area.build_ids))
+
+    def name(stack: Sequence[int]) -> str:
+        # What it has to say of files would tear the picture.
+        with redirect_stderr(io.StringIO()):
+            frames = [frame for address in stack for frame in symbols.frames(address)]
+        telling = [frame for frame in frames if not is_plumbing(frame)] or frames
+        return " < ".join(frame.function for frame in telling[:shown])
+
+    return name

@@ -1,0 +1,54 @@
+"""When a report says that its call stacks are too short, and how to get longer ones."""
+
+from dataclasses import replace
+
+from synthetic_profile import Simulation
+
+from hakmem.insight.profile import Profile
+from hakmem.insight.views import LIVE, TOTAL, View, hint, stacks_of
+
+
+def said(made: Simulation, view: View = LIVE, **settings: int) -> str:
+    profile: Profile = replace(made.profile(), settings=settings)
+    return hint(profile, stacks_of(profile, made.symbols), view)
+
+
+def program(*stacks: tuple[str, ...]) -> Simulation:
+    made = Simulation()
+    for stack in stacks:
+        made.allocate(made.site(*stack), 1 << 20, 100)
+    return made
+
+
+WHOLE = ("main", "serve", "remember")
+
+
+def test_callers_alone_are_too_little() -> None:
+    text = said(program(("remember",), ("keep",), WHOLE))
+    assert text.startswith("67 % of it")
+    assert "HAKMEM_PROFILE_UNWIND=1" in text
+
+
+def test_wrappers_alone_are_too_little() -> None:
+    assert said(program(("RM_Alloc", "zmalloc"), ("RM_Alloc", "xmalloc")))
+
+
+def test_whole_stacks_need_no_hint() -> None:
+    assert said(program(WHOLE, ("main", "keep"), ("start",))) == ""
+
+
+def test_nothing_better_is_to_be_had_than_unwinding() -> None:
+    assert said(program(("remember",)), profile_unwind=1) == ""
+
+
+def test_what_counts_is_what_is_shown() -> None:
+    made = program(WHOLE)
+    made.allocate(made.site("soon_gone"), 1 << 20, 1000, life=0.001)
+    assert said(made, LIVE) == ""
+    assert said(made, TOTAL)
+
+
+def test_nothing_live_needs_no_hint() -> None:
+    made = Simulation()
+    made.allocate(made.site("soon_gone"), 1 << 20, 1000, span=(0, 900), life=0.001)
+    assert said(made) == ""

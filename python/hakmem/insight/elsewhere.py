@@ -71,6 +71,8 @@ def attribute(area: Area, process: Process) -> Parts:
         kind = _own(area, m, arrays) or _kind(process, m, owner, guarded)
         name = owner if kind in (LIBRARY, PROGRAM, LIBRARIES, FILES) else m.path
         found.rows.append(Part(kind, m, m.rss, name, _tid(process, m, kind)))
+        if not m.permissions.endswith("p"):  # shared memory has none
+            owner = ""
         previous = m
     return found
 

@@ -228,7 +228,9 @@ HAK_INLINE void receive(struct reception *r, void *p)
 static void parcel_delete(struct reception *r, struct parcel *c)
 {
     uintptr_t word = unit_word(unit_of(c));
-    if (heap_of_word(word) == r->heap)
+    if (word == WORD_SAMPLED) /* hak_free_sized_inline had put it into the sender's magazine */
+        (void)sampled_free(c);
+    else if (heap_of_word(word) == r->heap)
         receive(r, c);
     else
         inbox_push(heap_of_word(word), c, sizeof *c);

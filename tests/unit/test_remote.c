@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "control/options.h"
 #include "control/stats.h"
 #include "super/super.h"
 
@@ -259,6 +260,28 @@ static void blocks_follow_their_slab(void **state)
     assert_ptr_equal(registry_attach(), owner);
 }
 
+/* hak_free_sized_inline puts a sampled block into a magazine, and what comes out of it may carry others. */
+static void a_parcel_may_be_a_sampled_block(void **state)
+{
+    (void)state;
+    uint32_t parcel = class_for(sizeof(struct parcel));
+    void *blocks[BATCH];
+    hak_options.profile = 1;
+    store_relaxed(&hak_live.due, live_area() == NULL);
+    take_blocks(owner, blocks, BATCH);
+    struct sampler every = {.left = -1, .interval = 1, .random = 1};
+    bool zeroed;
+    void *p = sampled_alloc(&every, sizeof(struct parcel), parcel, &zeroed);
+    hak_options.profile = 0;
+    assert_non_null(p);
+    assert_int_equal(unit_word(unit_of(p)), WORD_SAMPLED);
+    free_as(sender, alloc_as(sender, sizeof(struct parcel)));
+    assert_true(magazine_push(magazine_of(sender, parcel), p));
+    send_all(blocks, BATCH);
+    receive_all(owner);
+    assert_int_equal(sampled_usable(p), 0);
+}
+
 static void *end_with_half_used_slabs(void *kept)
 {
     enum { MANY = 400, LARGE = 3000 };
@@ -432,6 +455,7 @@ int main(void)
         cmocka_unit_test(a_small_orphan_waits_warm),
         cmocka_unit_test(a_batch_for_an_orphan_is_drained_by_its_sender),
         cmocka_unit_test(blocks_follow_their_slab),
+        cmocka_unit_test(a_parcel_may_be_a_sampled_block),
         cmocka_unit_test(fork_closes_the_inboxes_for_a_while),
         cmocka_unit_test(the_child_keeps_the_inbox),
         cmocka_unit_test(a_thread_inherits_what_another_left),

@@ -121,6 +121,7 @@ static struct heap *attach_orphan(void)
         lock_take(&h->lock);
         warm_to_live(h);
         set_state(h, HEAP_LIVE);
+        h->tid = hak_thread.id;
         heap_unlock(h);
     }
     return h;
@@ -140,16 +141,19 @@ static bool publish(struct heap *h)
 static struct heap *attach_new(void)
 {
     struct heap *h = make_heap(HEAP_LIVE);
-    return h != NULL && publish(h) ? h : NULL;
+    if (h == NULL)
+        return NULL;
+    h->tid = hak_thread.id;
+    return publish(h) ? h : NULL;
 }
 
 struct heap *registry_attach(void)
 {
+    hak_thread.id = os_thread_id();
     struct heap *h = attach_orphan();
     if (h == NULL)
         h = attach_new();
     if (h != NULL) {
-        h->tid = hak_thread.id = os_thread_id();
         sampler_start(&h->magazines.sampler);
         heap_show(h);
     }

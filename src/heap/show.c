@@ -70,7 +70,7 @@ void heap_show(struct heap *h)
         store_relaxed(&row->tid, h->tid);
         store_relaxed(&row->state, load_relaxed(&h->state));
     }
-    heap_unlock(h);
+    heap_unlock_visited(h);
 }
 
 static void visit(struct heap *h, void *area)

@@ -93,7 +93,7 @@ static void show_classes(struct live_area *a)
     store_relaxed(&a->process[0].magazine_stride, (uint32_t)sizeof(struct magazine));
 }
 
-void heaps_make_area(void)
+static void make_area(void)
 {
     struct live_area *a = live_make();
     if (a == NULL)
@@ -109,6 +109,15 @@ void heaps_make_area(void)
     if (hak_live.inherited != NULL)
         sampler_carry_over(a);
     live_complete(a);
+}
+
+/* Not interrupted: the child of a handler that forks has a new area to make, and would go on with its parent's. */
+void heaps_make_area(void)
+{
+    sigset_t signals;
+    os_block_signals(&signals);
+    make_area();
+    os_restore_signals(&signals);
 }
 
 void heap_forget_row(struct heap *h)

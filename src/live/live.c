@@ -148,8 +148,10 @@ ptrdiff_t live_new_row(struct live_area *a, enum live_table_index table)
 void live_forget(void)
 {
     struct live_area *a = load_relaxed(&hak_live.area);
-    if (a == NULL)
+    if (a == NULL) { /* or a thread that is gone now was making it */
+        store_relaxed(&hak_live.due, hak_options.live || hak_options.profile);
         return;
+    }
     if (hak_live.is_private) { /* and was copied with the process */
         store_relaxed(&a->process[0].pid, (uint32_t)getpid());
         return;

@@ -82,7 +82,8 @@ struct live {
     _Atomic(struct live_area *) area;
     _Atomic bool due;            /* one is to be made at the next slow path */
     bool is_private;             /* nobody else sees it */
-    struct live_area *inherited; /* the parent's, in the child of a fork; only looked at */
+    /* The parent's, in the child of a fork; only looked at, until under the sampler's lock it goes. */
+    struct live_area *inherited;
 };
 
 extern struct live hak_live __attribute__((visibility("hidden")));

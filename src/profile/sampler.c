@@ -48,6 +48,12 @@ static struct {
     _Atomic(struct block *) deferred;
 } sampler;
 
+/* NULL also before sampler_carry_over: nothing of what was sampled stands in the new area yet. */
+static struct live_area *own_area(void)
+{
+    return hak_live.inherited == NULL ? live_area() : NULL;
+}
+
 struct lock *sampler_lock(void)
 {
     return &sampler.lock;
@@ -175,7 +181,7 @@ static void capture(struct request *q, const struct sampler *s, size_t size)
 
 static bool record(const struct request *q, const void *p, size_t usable)
 {
-    struct live_area *a = live_area();
+    struct live_area *a = own_area();
     struct record *r = a != NULL ? take_record() : NULL;
     if (r == NULL)
         return false;
@@ -215,7 +221,7 @@ static void keep_peak(struct live_area *a, uint64_t now)
 
 static void forget(struct record *r, const struct trace *by)
 {
-    struct live_area *a = live_area();
+    struct live_area *a = own_area();
     uint64_t now = os_now_ms();
     past_note(&(struct freed_block){r->address, r->size, r->site, *by});
     if (a != NULL)
@@ -390,7 +396,7 @@ static const struct record *record_around(uintptr_t at)
 
 static void tell(struct block_story *out, uintptr_t address, uint64_t size, uint32_t site)
 {
-    const struct live_area *a = live_area();
+    const struct live_area *a = own_area();
     out->address = address;
     out->size = size;
     out->is_freed = false;
@@ -437,6 +443,6 @@ HAK_COLD void sampler_carry_over(struct live_area *a)
     }
     sampler.peak = 0; /* that was the parent's */
     show_sums(a, os_now_ms());
-    lock_release(&sampler.lock);
     live_drop_inherited();
+    lock_release(&sampler.lock);
 }

@@ -186,7 +186,8 @@ static void give_unit(struct arena_unit *u)
     unit_count--;
     unit_set_word(unit, WORD_NONE);
     unit_show(unit);
-    (void)os_purge(&starts[u - units], sizeof *starts); /* all zeros again */
+    if (hak_region.page_size == sizeof *starts) /* it is all zeros */
+        (void)os_purge(&starts[u - units], sizeof *starts);
     units_give(unit, 1, 1);
 }
 

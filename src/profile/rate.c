@@ -15,6 +15,9 @@ enum {
 /* After so many the setting is looked at again. */
 #define BYTES_WHEN_OFF ((int64_t)1 << 30)
 
+/* The longest distance drawn of it is 38 times as far, and a word has 63 bits. */
+#define INTERVAL_MOST ((uint64_t)1 << 57)
+
 static struct {
     _Atomic uint32_t doublings; /* of the interval, because samples came too fast */
     _Atomic uint32_t fullness;
@@ -27,7 +30,8 @@ uint64_t rate_interval(void)
     uint32_t doublings = load_relaxed(&rate.doublings) + load_relaxed(&rate.fullness);
     if (doublings > DOUBLINGS_MOST)
         doublings = DOUBLINGS_MOST;
-    return (uint64_t)hak_options.profile_interval << doublings;
+    uint64_t interval = hak_options.profile_interval;
+    return interval <= INTERVAL_MOST >> doublings ? interval << doublings : INTERVAL_MOST;
 }
 
 void rate_draw(struct sampler *s)

@@ -318,6 +318,21 @@ static void the_child_of_a_fork_has_its_own_area(void **state)
     front_free(p);
 }
 
+/* The longest interval that can be set, as often doubled as it gets. */
+static void the_interval_has_an_end(void **state)
+{
+    (void)state;
+    sample_every((size_t)1 << 40, 9);
+    hak_options.profile_rate = 1;
+    for (int i = 0; i < 100; i++)
+        rate_count(1);
+    assert_true(rate_interval() > (size_t)1 << 40);
+    for (int i = 0; i < 1000; i++) {
+        rate_draw(mine());
+        assert_true(mine()->left > 0);
+    }
+}
+
 static int set_up(void **state)
 {
     (void)state;
@@ -343,6 +358,7 @@ int main(void)
         cmocka_unit_test(the_child_of_a_fork_has_its_own_area),
         /* Last: the interval stays longer for a while. */
         cmocka_unit_test(too_many_samples_make_them_rare_and_unbiased),
+        cmocka_unit_test(the_interval_has_an_end),
     };
     return cmocka_run_group_tests(tests, set_up, NULL);
 }

@@ -17,7 +17,7 @@ def naming_of(area: Area, shown: int = SHOWN_FRAMES) -> Naming:
     try:
         symbols_of = importlib.import_module("hakmem.insight.symbols").Symbols
         modules_of = importlib.import_module("hakmem.insight.profile").modules_of
-        is_plumbing = importlib.import_module("hakmem.insight.plumbing").is_plumbing
+        telling = importlib.import_module("hakmem.insight.plumbing").telling
     except ImportError:
         return lambda stack: " < ".join(map(hex, stack[:shown]))
     symbols = symbols_of(modules_of(area.maps_text, area.build_ids))
@@ -26,7 +26,6 @@ def naming_of(area: Area, shown: int = SHOWN_FRAMES) -> Naming:
         # What it has to say of files would tear the picture.
         with redirect_stderr(io.StringIO()):
             frames = [frame for address in stack for frame in symbols.frames(address)]
-        telling = [frame for frame in frames if not is_plumbing(frame)] or frames
-        return " < ".join(frame.function for frame in telling[:shown])
+        return " < ".join(frame.function for frame in telling(frames)[:shown])
 
     return name

@@ -5,6 +5,7 @@ of the innermost function which is none of these. The whole stack stays to be se
 """
 
 import re
+from collections.abc import Sequence
 
 from hakmem.insight.symbols import Frame
 
@@ -24,7 +25,7 @@ WRAPPERS = (
     # Redis: zmalloc counts, RM_ is what modules call, sds are its strings.
     r"z(try)?(m|c|re)alloc(_usable|_num|_usable_internal)?|zstrdup"
     r"|RM_(Try)?(Alloc|Calloc|Realloc|Strdup|PoolAlloc)"
-    r"|sds_(m|re)alloc|_?sds(try)?new(len)?|sds(dup|empty)|_?sdsMakeRoomFor(NonGreedy)?",
+    r"|sds_(m|re)alloc|_?sds(try)?new(len)?|sds(dup|empty|cat\w*|cpy(len)?)|_?sdsMakeRoomFor(NonGreedy)?",
     # Lua: the state's allocator, and how tables and strings ask it.
     r"l_alloc|luaM_.*",
     # PostgreSQL: memory contexts.
@@ -42,6 +43,19 @@ WRAPPERS = (
 WRAPPER = re.compile("|".join(WRAPPERS))
 # Of these whatever it is: the C and C++ libraries and the loader allocate for those who call them.
 MODULES = re.compile(r"(libstdc\+\+|libc\+\+|libc|ld-linux\S*)\.so")
+
+
+def telling(frames: Sequence[Frame]) -> list[Frame]:
+    """Those to name a stack after, innermost first; all of them if none tells anything.
+
+    A function in several parts, or one that calls itself, is named once.
+    """
+    found = [frame for frame in frames if not is_plumbing(frame)] or list(frames)
+    return [
+        frame
+        for before, frame in zip([None, *found], found, strict=False)
+        if before is None or before.function != frame.function
+    ]
 
 
 def is_plumbing(frame: Frame) -> bool:

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from hakmem.insight.confidence import Interval
 from hakmem.insight.leaks import Suspect
-from hakmem.insight.plumbing import is_plumbing
+from hakmem.insight.plumbing import telling
 from hakmem.insight.profile import Profile, chosen_settings
 from hakmem.insight.symbols import Frame
 from hakmem.insight.views import LIVE, PEAK, TOTAL, Stack, View, hint, ranked
@@ -63,7 +63,7 @@ def sites_table(profile: Profile, stacks: Sequence[Stack], view: View, whole: In
 
 def _callers(stack: Stack) -> Text:
     """The first functions on the way out that are the program's own."""
-    frames = [frame for frame in stack.frames if not is_plumbing(frame)] or list(stack.frames)
+    frames = telling(stack.frames)
     text = Text(frames[0].function, style="bold")
     text.append(_place(frames[0]), style="dim")
     for frame in frames[1:CALLERS_SHOWN]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from hakmem.errors import HakmemError
 from hakmem.insight.confidence import Interval
-from hakmem.insight.plumbing import is_plumbing
+from hakmem.insight.plumbing import is_plumbing, telling
 from hakmem.insight.profile import Profile, Site, merged, peak_of, total_of
 from hakmem.insight.symbols import Frame, Symbols
 from hakmem.insight.words import percent_text
@@ -45,7 +45,7 @@ class Stack:
     @property
     def culprit(self) -> Frame:
         """The innermost frame that is not a library's way to malloc."""
-        return next((frame for frame in self.frames if not is_plumbing(frame)), self.frames[0])
+        return telling(self.frames)[0]
 
     @property
     def is_short(self) -> bool:

@@ -16,7 +16,7 @@ def said(made: Simulation, view: View = LIVE, **settings: int) -> str:
 def program(*stacks: tuple[str, ...]) -> Simulation:
     made = Simulation()
     for stack in stacks:
-        made.allocate(made.site(*stack), 1 << 20, 100)
+        made.allocate(made.site(*stack), 16 << 20, 100)
     return made
 
 
@@ -43,12 +43,12 @@ def test_nothing_better_is_to_be_had_than_unwinding() -> None:
 
 def test_what_counts_is_what_is_shown() -> None:
     made = program(WHOLE)
-    made.allocate(made.site("soon_gone"), 1 << 20, 1000, life=0.001)
+    made.allocate(made.site("soon_gone"), 16 << 20, 1000, life=0.001)
     assert said(made, LIVE) == ""
     assert said(made, TOTAL)
 
 
 def test_nothing_live_needs_no_hint() -> None:
     made = Simulation()
-    made.allocate(made.site("soon_gone"), 1 << 20, 1000, span=(0, 900), life=0.001)
+    made.allocate(made.site("soon_gone"), 16 << 20, 1000, span=(0, 900), life=0.001)
     assert said(made) == ""

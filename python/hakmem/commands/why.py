@@ -37,7 +37,7 @@ def why(target: str, every: bool, classes: bool, threads: bool, as_json: bool) -
     if as_json:
         click.echo(json.dumps(view.as_json(seen, found), indent=2))
         return 0
-    console = Console(soft_wrap=True)
+    console = Console(soft_wrap=True, highlight=False, markup=False)
     if not console.is_terminal:
         console.width = FILE_WIDTH
     view.print_explanation(console, seen, found, every)

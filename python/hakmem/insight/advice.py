@@ -262,7 +262,7 @@ def top_site(e: Explanation) -> Advice | None:
         size,
         PERHAPS,
         f"live data: one call site, {place}, holds about {size_text(size)}",
-        f"see: hakmem report {e.target}",
+        f"hakmem report {e.target} says who calls it",
         f"{number(rows[best], 'live_samples')} live samples; {e.share(size) * 100:.0f} % of RSS",
     )
 

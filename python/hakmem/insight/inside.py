@@ -363,7 +363,7 @@ class Inside:
         heaps = sum(size for at, size in self.seen.heaps.items() if at in known)
         slots = sum(self.seen.heaps.values()) - heaps
         children = (
-            Row("heaps", f"{len(known)} heaps", heaps, self.exact),
+            Row("heaps", "threads' heaps", heaps, self.exact, f"{len(known)} of them"),
             Row("slots", "longer magazines' slots", slots, self.exact),
             Row("arrays", "what lies in which unit", parts.bytes_of(elsewhere.ARRAYS)),
             Row("area", "live area", parts.bytes_of(elsewhere.AREA)),

@@ -26,21 +26,22 @@ def totals(profile: Profile) -> dict[str, Interval]:
 def print_report(
     profile: Profile, stacks: Sequence[Stack], suspects: Sequence[Suspect], view: View
 ) -> None:
-    console = Console()
+    # What is printed is the process': a bracket in its command is no mark-up.
+    console = Console(highlight=False, markup=False)
     whole = totals(profile)[view.name]
-    console.print(
-        f"[bold]{profile.command}[/] (process {profile.pid}), {time_text(profile.age_ms)} after "
-        f"its start: {size_text(whole.value)} {view.noun} ({_range(whole)}, 95 %), "
-        f"from {count_text(profile.total.samples)} samples",
-        highlight=False,
+    about = (
+        f" (process {profile.pid}), {time_text(profile.age_ms)} after its start: "
+        f"{size_text(whole.value)} {view.noun} ({_range(whole)}, 95 %), "
+        f"from {count_text(profile.total.samples)} samples"
     )
+    console.print(Text(profile.command, style="bold").append(about, style="not bold"))
     console.print(sites_table(profile, stacks, view, whole))
     rest = len(ranked(stacks, view)) - SITES_SHOWN
     if rest > 0:
         console.print(f"and {count_text(rest)} smaller ones: --html FILE shows all")
     _print_suspects(console, suspects)
     if advice := hint(profile, stacks, view):
-        console.print(advice, highlight=False)
+        console.print(advice)
 
 
 def sites_table(profile: Profile, stacks: Sequence[Stack], view: View, whole: Interval) -> Table:
@@ -88,7 +89,7 @@ def _print_suspects(console: Console, suspects: Sequence[Suspect]) -> None:
     console.print("Leak suspects:", style="bold")
     for one in suspects[:SUSPECTS_SHOWN]:
         console.print(Text("  ").append(_callers(one.stack)))
-        console.print(f"    {one.sentence()}", highlight=False)
+        console.print(f"    {one.sentence()}")
 
 
 def as_json(

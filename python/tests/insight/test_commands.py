@@ -105,6 +105,12 @@ def test_table(hakmem: Run, file: Path) -> None:
     assert "\x1b" not in result.stdout
 
 
+def test_brackets_in_a_command_are_no_mark_up(hakmem: Run, file: Path) -> None:
+    file.write_bytes(area((30, 10)) + MAPS.replace("none/app", "none/[/b]app").encode())
+    result = hakmem("report", file, environment={"COLUMNS": "140"})
+    assert "/opt/none/[/b]app (process 77)" in result.stdout
+
+
 def test_json(hakmem: Run, file: Path) -> None:
     result = hakmem("report", file, "--view", "total", "--json")
     found = json.loads(result.stdout)

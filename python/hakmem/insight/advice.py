@@ -332,7 +332,7 @@ def not_ours(e: Explanation) -> Advice | None:
         PERHAPS,
         f"not hakmem's: {size_text(size)} {what}",
         action,
-        f"the largest is {_named(top)} with {size_text(top.bytes)}" if top else "",
+        f"the largest is {_named(top[0])} with {size_text(top[1])}" if top else "",
     )
 
 

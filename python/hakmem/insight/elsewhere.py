@@ -137,5 +137,11 @@ def _tid(process: Process, m: Mapping, kind: str) -> int:
     return next(inside, 0)
 
 
-def largest(parts: Iterable[Part]) -> Part | None:
-    return max(parts, key=lambda part: part.bytes, default=None)
+def largest(parts: Iterable[Part]) -> tuple[Part, int] | None:
+    """With its bytes: those of a file, whose mappings are one, are added up."""
+    sums: dict[str | int, tuple[Part, int]] = {}
+    for part in parts:
+        key = part.name or part.mapping.start
+        first, total = sums.get(key, (part, 0))
+        sums[key] = (first, total + part.bytes)
+    return max(sums.values(), key=lambda one: one[1], default=None)

@@ -242,6 +242,14 @@ def test_a_runtime_s_own_heap_is_told_by_its_files(path: str, text: str) -> None
     assert text in fired(world)["not_ours"].action
 
 
+def test_the_mappings_of_a_file_are_one() -> None:
+    world = live(100)
+    for at, size in ((0, 20), (64, 25), (128, 40)):
+        path = "/usr/lib/libtwo.so" if at < 128 else "/usr/lib/libone.so"
+        world.map(0x5000_0000_0000 + at * MIB, 64 * MIB, size * MIB, path, "r-xp")
+    assert fired(world)["not_ours"].evidence == "the largest is /usr/lib/libtwo.so with 45.0 MiB"
+
+
 def test_stacks_are_named() -> None:
     world = live(100)
     world.threads = [Thread(1, "a", None), Thread(2, "b", None)]

@@ -56,7 +56,8 @@ class Commands(click.Group):
 )
 @click.version_option(__version__, prog_name="hakmem")
 def cli() -> None:
-    """hakmem, a drop-in malloc for Linux: build it, test it, run programs on it."""
+    """hakmem, a drop-in malloc for Linux: build it, test it, run programs on it, see what they
+    hold."""
 
 
 @cli.command(

@@ -80,8 +80,8 @@ struct live {
     /* NULL: there is none. Stored with release when the texts and tables of the header are complete;
      * rows are filled by their owners. */
     _Atomic(struct live_area *) area;
-    _Atomic bool due;            /* one is to be made at the next slow path */
-    bool is_private;             /* nobody else sees it */
+    _Atomic bool due; /* one is to be made at the next slow path */
+    bool is_private;  /* nobody else sees it */
     /* The parent's, in the child of a fork; only looked at, until under the sampler's lock it goes. */
     struct live_area *inherited;
 };

@@ -22,7 +22,7 @@ enum {
     OWN_KIB_SAMPLED_MOST = 200,
     CALLS_TO_LOAD = 13, /* the loader's, for a library of five segments */
     CALLS_BEFORE_MAIN = 2,
-    CALLS_TO_ALLOCATE = 17, /* nine of them for the live area */
+    CALLS_TO_ALLOCATE = 19, /* eleven of them for the live area */
     PAGE = 4096
 };
 

@@ -177,6 +177,7 @@ static HAK_NOINLINE void *sample_class(struct heap *h, uint32_t class, size_t si
         if (p != NULL)
             note_pages(h, p, size);
     }
+    purge_show();
     if (zeroed != NULL)
         *zeroed = reads_as_zeros;
     return p;
@@ -414,6 +415,7 @@ static void free_sampled(void *p)
 {
     thread_enter();
     bool freed = sampled_free(p);
+    purge_show();
     thread_leave();
     if (!freed)
         die_double_free(p);

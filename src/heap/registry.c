@@ -7,6 +7,7 @@
 #include "os/os.h"
 #include "pages/pages.h"
 #include "purge/purge.h"
+#include "purge/show.h"
 #include "super/super.h"
 
 enum { ADOPT_LOOKS = 16, BORROW_LOOKS = 64 };
@@ -46,6 +47,7 @@ static struct heap *make_heap(enum heap_state state)
     __builtin_memcpy(h->small_offset, hak_small_offset, sizeof h->small_offset);
     unit_set_word((size_t)unit, WORD_HEAP);
     unit_show((size_t)unit);
+    purge_show();
     store_relaxed(&h->state, state);
     return h;
 }

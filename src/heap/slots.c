@@ -1,6 +1,7 @@
 /* Arrays of slots for magazines (struct slot_arena). Small ones share pages, so a heap with few blocks has
  * few pages of them. */
 #include "heap/heap.h"
+#include "purge/show.h"
 #include "super/super.h"
 
 /* free looks at the slot behind the last one of an empty magazine: these bytes keep it in the unit. */
@@ -45,6 +46,7 @@ static bool extend(struct heap *h)
         return false;
     unit_set_word((size_t)unit, WORD_HEAP);
     unit_show((size_t)unit);
+    purge_show();
     a->next = unit_address((size_t)unit);
     a->limit = end_of_unit(a->next);
     return true;

@@ -246,11 +246,11 @@ static void forget(struct record *r, const struct trace *by)
 static void free_locked(void *p, const struct trace *by)
 {
     struct record *r = find_record((uintptr_t)p);
-    if (r != NULL)
-        forget(r, by);
     sampler.arena_blocks--;
     sampler.arena_bytes -= arena_usable(p);
     arena_give(p);
+    if (r != NULL) /* and the arena's units are shown */
+        forget(r, by);
 }
 
 static void free_deferred(void)

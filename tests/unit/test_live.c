@@ -1,0 +1,354 @@
+/* The live area: that its header describes its tables as they are, and that what it says when nothing runs is what
+ * the library itself counts, after threads that allocated and freed at random with samples in between. */
+#include "unit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "big/big.h"
+#include "control/options.h"
+#include "control/stats.h"
+#include "front/front.h"
+#include "hakmem/hakmem.h"
+#include "heap/registry.h"
+#include "heap/runs.h"
+#include "live/live.h"
+#include "os/os.h"
+#include "pages/pages.h"
+#include "profile/arena.h"
+#include "profile/rate.h"
+#include "purge/purge.h"
+#include "slab/slab.h"
+#include "super/super.h"
+
+static const struct live_table *table(enum live_table_index i)
+{
+    return &live_area()->header.tables[i];
+}
+
+static uint32_t used_rows(enum live_table_index i)
+{
+    return load_relaxed(&table(i)->used);
+}
+
+/* ---- the header ---- */
+
+/* As a reader computes it from the text: the size of a row. */
+static size_t row_size(const char *fields)
+{
+    size_t size = 0, most = 1;
+    for (const char *f = fields; *f != '\0';) {
+        char name[32], type[8];
+        int read = 0, length = 1;
+        assert_int_equal(sscanf(f, "%31[a-z0-9_]:%7[a-z0-9]%n", name, type, &read), 2);
+        f += read;
+        if (*f == '[') {
+            assert_int_equal(sscanf(f, "[%d]%n", &length, &read), 1);
+            f += read;
+        }
+        assert_int_equal(*f, ' ');
+        f++;
+        size_t word = strcmp(type, "u32") == 0 ? 4 : 8;
+        assert_true(word == 4 || strcmp(type, "u64") == 0);
+        size = round_up(size, word) + word * (size_t)length;
+        most = word > most ? word : most;
+    }
+    return round_up(size, most);
+}
+
+static void the_header_describes_the_tables(void **state)
+{
+    (void)state;
+    const struct live_header *h = &live_area()->header;
+    assert_memory_equal(h->magic, LIVE_MAGIC, sizeof LIVE_MAGIC);
+    assert_int_equal(h->area_size, sizeof(struct live_area));
+    assert_int_equal(h->table_count, LIVE_TABLE_COUNT);
+    assert_string_equal((const char *)h + h->text, HAK_STRINGIZE(HAK_VERSION_MAJOR) "." HAK_STRINGIZE(
+                                                       HAK_VERSION_MINOR) "." HAK_STRINGIZE(HAK_VERSION_PATCH));
+    size_t end = h->header_size;
+    for (uint32_t i = 0; i < h->table_count; i++) {
+        const struct live_table *t = &h->tables[i];
+        assert_true(t->fields < h->header_size);
+        assert_int_equal(row_size((const char *)h + t->fields), t->stride);
+        assert_int_equal(t->offset % 64, 0);
+        assert_true(t->offset >= end); /* no table reaches into the next */
+        assert_true(load_relaxed(&t->used) <= t->rows);
+        end = t->offset + (size_t)t->stride * t->rows;
+    }
+    assert_true(end <= h->area_size);
+}
+
+static void the_settings_are_shown(void **state)
+{
+    (void)state;
+    const struct live_settings *s = live_area()->settings;
+    assert_int_equal(used_rows(LIVE_TABLE_settings), 1);
+    assert_null(option_set("retain", 6, "3M", 2));
+    live_show_settings();
+    assert_int_equal(load_relaxed(&s->retain), 3 * MIB);
+    assert_int_equal(load_relaxed(&s->from_retain), hak_option_sources.retain);
+    assert_int_equal(load_relaxed(&s->profile_output), 0);
+}
+
+static void the_process_and_its_classes_are_shown(void **state)
+{
+    (void)state;
+    const struct live_area *a = live_area();
+    assert_int_equal(load_relaxed(&a->process[0].pid), getpid());
+    assert_int_equal(load_relaxed(&a->process[0].page_size), os_page_size());
+    assert_int_equal(load_relaxed(&a->process[0].window_at), hak_region.base);
+    assert_int_equal(used_rows(LIVE_TABLE_classes), CLASS_COUNT);
+    for (uint32_t class = 0; class < CLASS_COUNT; class ++)
+        assert_int_equal(load_relaxed(&a->classes[class].size), hak_classes[class].size);
+}
+
+/* ---- what it says is so ---- */
+
+enum { BLOCKS = 3000, ROUNDS = 60000, EXCHANGED = 64, INTERVAL = 20000 };
+
+static _Atomic(void *) exchange[EXCHANGED];
+static void *left[THREADS + 1][BLOCKS];
+
+static size_t any_size(uint32_t *random)
+{
+    switch (next_random(random) % 64) {
+    case 0:
+        return next_random(random) % (3 * MIB);
+    case 1:
+    case 2:
+        return next_random(random) % 300000;
+    default:
+        return next_random(random) % 2000;
+    }
+}
+
+static void *allocate_at_random(void *number)
+{
+    uint32_t random = (uint32_t)(uintptr_t)number;
+    void **blocks = left[(uintptr_t)number];
+    for (int i = 0; i < ROUNDS; i++) {
+        void **at = &blocks[next_random(&random) % BLOCKS];
+        uint32_t what = next_random(&random) % 8;
+        if (what == 0) /* another thread frees it */
+            *at = atomic_exchange(&exchange[next_random(&random) % EXCHANGED], *at);
+        else if (what == 1 && *at != NULL)
+            *at = front_realloc(*at, any_size(&random) + 1);
+        else if (what < 4) {
+            front_free(*at);
+            *at = NULL;
+        } else if (*at == NULL)
+            *at = front_alloc(any_size(&random));
+    }
+    (void)front_trim();
+    return NULL;
+}
+
+static void free_what_is_left(void)
+{
+    for (size_t i = 0; i < EXCHANGED; i++)
+        front_free(atomic_exchange(&exchange[i], NULL));
+    for (size_t i = 0; i <= THREADS; i++) {
+        for (size_t k = 0; k < BLOCKS; k++) {
+            front_free(left[i][k]);
+            left[i][k] = NULL;
+        }
+    }
+}
+
+static void check_heap(struct heap *h, void *heaps)
+{
+    const struct live_heaps *row = load_relaxed(&h->row);
+    assert_non_null(row);
+    assert_int_equal(load_relaxed(&row->address), (uintptr_t)h);
+    assert_int_equal(load_relaxed(&row->state), load_relaxed(&h->state));
+    assert_int_equal(load_relaxed(&row->tid), h->tid);
+    for (uint32_t class = 0; class < CLASS_COUNT; class ++) {
+        const live_u32 *shown = &row->by_class[(size_t) class * 4];
+        assert_at(load_relaxed(&shown[0]) == h->classes[class].used, class);
+        assert_at(load_relaxed(&shown[1]) == h->classes[class].slabs, class);
+        assert_at(load_relaxed(&shown[2]) == h->classes[class].touched, class);
+        assert_at(load_relaxed(&shown[3]) == magazine_kept(magazine_of(h, class)), class);
+    }
+    for (uint32_t i = 0; i < COUNTER_COUNT; i++)
+        assert_at(load_relaxed(&counters_of(load_relaxed(&h->row))[i]) == load_relaxed(&h->counters[i]), i);
+    ++*(uint32_t *)heaps;
+}
+
+static void check_runs(const struct live_process *p)
+{
+    uint64_t bytes = load_relaxed(&p->run_bytes), blocks = load_relaxed(&p->run_blocks);
+    for (uint32_t i = 0; i < used_rows(LIVE_TABLE_heaps); i++) {
+        bytes += load_relaxed(&live_area()->heaps[i].run_bytes);
+        blocks += load_relaxed(&live_area()->heaps[i].run_blocks);
+    }
+    size_t want_bytes, want_blocks;
+    runs_live(&want_bytes, &want_blocks);
+    assert_int_equal(bytes, want_bytes);
+    assert_int_equal(blocks, want_blocks);
+}
+
+/* Pages of the heap's slabs, from their lines. */
+static void check_touched(void)
+{
+    uint32_t pages[CLASS_COUNT] = {0}, shown[CLASS_COUNT] = {0};
+    for (size_t unit = 0; unit < region_top() * GRANULE_UNITS; unit++) {
+        const struct slab *s = slab_at(unit);
+        if (unit_word(unit) > WORD_TAG_MAX && s->back == 0)
+            pages[s->class] += slab_touched_pages(s, s->high);
+    }
+    for (uint32_t i = 0; i < used_rows(LIVE_TABLE_heaps); i++) {
+        for (uint32_t class = 0; class < CLASS_COUNT; class ++)
+            shown[class] += load_relaxed(&live_area()->heaps[i].by_class[(size_t) class * 4 + 2]);
+    }
+    for (uint32_t class = 0; class < CLASS_COUNT; class ++)
+        assert_at(pages[class] == shown[class], class);
+}
+
+static void check_counts(const struct live_process *p)
+{
+    assert_int_equal(load_relaxed(&p->super_bytes), (supers_mapped() + pages_granules()) << GRANULE_SHIFT);
+    assert_int_equal(load_relaxed(&p->units_in_use), units_in_use());
+    assert_int_equal(load_relaxed(&p->units_dirty), units_dirty());
+    assert_int_equal(load_relaxed(&p->pages_in_use), pages_in_use());
+    assert_int_equal(load_relaxed(&p->pages_dirty), pages_dirty());
+    assert_int_equal(load_relaxed(&p->big_bytes), big_live_bytes());
+    assert_int_equal(load_relaxed(&p->big_blocks), big_live_count());
+    assert_int_equal(load_relaxed(&p->big_cached), big_cached_bytes());
+    assert_int_equal(load_relaxed(&p->kept_bytes), load_relaxed(&hak_kept.slabs));
+    assert_int_equal(load_relaxed(&p->purged_bytes), purge_total());
+    assert_int_equal(load_relaxed(&p->sampled_unit_bytes), arena_units() * UNIT_SIZE);
+}
+
+static void check_units(void)
+{
+    static const uintptr_t words[] = {[UNIT_HEAP] = WORD_HEAP,
+                                      [UNIT_SAMPLED] = WORD_SAMPLED,
+                                      [UNIT_RUN] = WORD_RUN,
+                                      [UNIT_BIG] = WORD_BIG};
+    for (size_t unit = 0; unit < region_top() * GRANULE_UNITS; unit++) {
+        uint32_t kind = load_relaxed(&live_area()->units[unit].what) & 15;
+        uintptr_t word = unit_word(unit);
+        if (kind == UNIT_SLAB)
+            assert_at(word > WORD_TAG_MAX, unit);
+        else if (kind == 0)
+            assert_at(word == WORD_NONE || word == WORD_FREED, unit);
+        else
+            assert_at(word == words[kind], unit);
+    }
+}
+
+static void check_samples(void)
+{
+    uint64_t bytes = 0, samples = 0, rows = 0, of_rows = 0;
+    const struct live_area *a = live_area();
+    for (uint32_t i = 0; i < used_rows(LIVE_TABLE_sites); i++) {
+        bytes += load_relaxed(&a->sites[i].live_bytes);
+        samples += load_relaxed(&a->sites[i].live_samples);
+    }
+    for (uint32_t i = 0; i < used_rows(LIVE_TABLE_blocks); i++) {
+        rows += load_relaxed(&a->blocks[i].address) != 0;
+        if (load_relaxed(&a->blocks[i].address) != 0)
+            of_rows += load_relaxed(&a->blocks[i].weight_bytes);
+    }
+    assert_int_equal(samples, rows);
+    assert_int_equal(bytes, of_rows);
+    assert_int_equal(bytes, load_relaxed(&a->process[0].sampled_live));
+}
+
+static void check_all(void)
+{
+    uint32_t heaps = 0;
+    registry_each(check_heap, &heaps);
+    assert_int_equal(heaps, used_rows(LIVE_TABLE_heaps));
+    check_touched();
+    check_runs(live_area()->process);
+    check_units();
+    check_samples();
+    check_counts(live_area()->process);
+}
+
+static void what_is_shown_is_so(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        run_threads(allocate_at_random);
+        check_counts(live_area()->process);
+        (void)front_trim();
+        check_all();
+        free_what_is_left();
+        check_counts(live_area()->process);
+        (void)front_trim();
+        check_all();
+    }
+    assert_true(load_relaxed(&live_area()->process[0].samples) > 1000);
+}
+
+/* Units that only samples and threads take. */
+static void units_are_counted_whoever_takes_them(void **state)
+{
+    (void)state;
+    void *blocks[8];
+    hak_options.profile_interval = 1;
+    rate_draw(&hak_thread.heap->magazines.sampler);
+    for (size_t i = 0; i < ARRAY_LENGTH(blocks); i++) {
+        blocks[i] = front_alloc(UNIT_SIZE);
+        assert_int_equal(unit_word(unit_of(blocks[i])), WORD_SAMPLED);
+        check_counts(live_area()->process);
+    }
+    for (size_t i = 0; i < ARRAY_LENGTH(blocks); i++) {
+        front_free(blocks[i]);
+        check_counts(live_area()->process);
+    }
+    hak_options.profile_interval = INTERVAL;
+    struct heap *h = registry_attach();
+    check_counts(live_area()->process);
+    registry_abandon(h);
+}
+
+static void what_a_child_shows_is_so(void **state)
+{
+    (void)state;
+    run_threads(allocate_at_random);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        free_what_is_left();
+        (void)front_trim();
+        check_counts(live_area()->process);
+        check_samples();
+        check_touched();
+        check_units();
+        _exit(load_relaxed(&live_area()->process[0].pid) == (uint32_t)getpid() ? 0 : 1);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    free_what_is_left();
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    hak_options.profile_interval = INTERVAL;
+    hak_options.profile_rate = 1000000;
+    region_start();
+    front_init();
+    store_relaxed(&hak_live.due, true);
+    front_free(front_alloc(1));
+    return live_area() == NULL;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_header_describes_the_tables),
+        cmocka_unit_test(the_settings_are_shown),
+        cmocka_unit_test(the_process_and_its_classes_are_shown),
+        cmocka_unit_test(what_is_shown_is_so),
+        cmocka_unit_test(units_are_counted_whoever_takes_them),
+        cmocka_unit_test(what_a_child_shows_is_so),
+    };
+    return cmocka_run_group_tests(tests, set_up, NULL);
+}

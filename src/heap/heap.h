@@ -122,6 +122,7 @@ struct heap {
     _Atomic(struct live_heaps *) row;
     uint64_t changed[CHANGED_WORDS]; /* classes whose words there are old; under the lock */
     uint32_t tid;                    /* of the thread it is or was; under the lock */
+    bool unseen;                     /* there was no row for it, which is counted; under the lock */
     struct outbox outbox[OUTBOX_SLOTS];
     struct class_slabs classes[CLASS_COUNT];
     struct slot_arena slots;

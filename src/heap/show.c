@@ -49,7 +49,9 @@ static void give_row(struct heap *h, struct live_area *a)
         return;
     ptrdiff_t i = live_new_row(a, LIVE_TABLE_heaps);
     if (i < 0) {
-        add_relaxed(&a->process[0].heaps_unseen, 1);
+        if (!h->unseen)
+            add_relaxed(&a->process[0].heaps_unseen, 1);
+        h->unseen = true;
         return;
     }
     show_all(h, &a->heaps[i]);
@@ -128,4 +130,5 @@ void heap_forget_row(struct heap *h)
         return;
     store_relaxed(&h->row, NULL);
     store_relaxed(&h->inbox_shown, NULL);
+    h->unseen = false;
 }

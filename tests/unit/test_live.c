@@ -106,7 +106,7 @@ static void the_process_and_its_classes_are_shown(void **state)
 
 /* ---- what it says is so ---- */
 
-enum { BLOCKS = 3000, ROUNDS = 60000, EXCHANGED = 64, INTERVAL = 20000 };
+enum { BLOCKS = 3000, ROUNDS = 60000, EXCHANGED = 64, INTERVAL = 20000, MANY = 20 };
 
 static _Atomic(void *) exchange[EXCHANGED];
 static void *left[THREADS + 1][BLOCKS];
@@ -307,6 +307,29 @@ static void units_are_counted_whoever_takes_them(void **state)
     registry_abandon(h);
 }
 
+/* Every row but one is taken, and the heaps that get none come and go. */
+static void heaps_without_a_row_are_counted_once(void **state)
+{
+    (void)state;
+    struct live_area *a = live_area();
+    uint32_t used = used_rows(LIVE_TABLE_heaps);
+    store_relaxed(&a->header.tables[LIVE_TABLE_heaps].used, (uint32_t)LIVE_ROWS_heaps - 1);
+    struct heap *heaps[MANY];
+    for (int round = 0; round < 2; round++) {
+        for (size_t i = 0; i < MANY; i++)
+            heaps[i] = registry_attach();
+        for (size_t i = 0; i < MANY; i++)
+            registry_abandon(heaps[i]);
+    }
+    size_t unseen = 0;
+    for (size_t i = 0; i < MANY; i++)
+        unseen += load_relaxed(&heaps[i]->row) == NULL;
+    assert_true(unseen > 0);
+    assert_int_equal(load_relaxed(&a->process[0].heaps_unseen), unseen);
+    store_relaxed(&a->header.tables[LIVE_TABLE_heaps].used, used);
+}
+
+/* A check that fails there ends it with another status. */
 static void what_a_child_shows_is_so(void **state)
 {
     (void)state;
@@ -349,6 +372,7 @@ int main(void)
         cmocka_unit_test(what_is_shown_is_so),
         cmocka_unit_test(units_are_counted_whoever_takes_them),
         cmocka_unit_test(what_a_child_shows_is_so),
+        cmocka_unit_test(heaps_without_a_row_are_counted_once), /* last: it leaves heaps behind */
     };
     return cmocka_run_group_tests(tests, set_up, NULL);
 }

@@ -158,11 +158,21 @@ void unit_show(size_t unit)
     live_raise_used(a, LIVE_TABLE_units, (uint32_t)unit + 1);
 }
 
-/* Owners that change theirs meanwhile show them themselves, before or after. */
+/* Its owner, who changes it meanwhile, shows it itself; what was read before and stored after that is found out by
+ * looking again. */
+static void show_in_new_area(struct live_area *a, size_t unit)
+{
+    do {
+        unit_show(unit);
+        atomic_thread_fence(memory_order_seq_cst);
+    } while (load_relaxed(&a->units[unit].what) != what_lies_in(unit));
+}
+
 void units_show(void)
 {
-    for (size_t unit = 0; unit < region_top() * GRANULE_UNITS; unit++) {
+    struct live_area *a = live_area();
+    for (size_t unit = 0; unit < region_top() * GRANULE_UNITS && unit < LIVE_ROWS_units; unit++) {
         if (unit_word(unit) != WORD_NONE)
-            unit_show(unit);
+            show_in_new_area(a, unit);
     }
 }

@@ -449,6 +449,8 @@ HAK_COLD void registry_after_fork(bool in_child)
         registry.orphans = NULL;
         registry_each(fork_settle_in_child, NULL);
         live_forget();
+        if (!fork_taken[FORK_SAMPLER] && !lock_is_mine(sampler_lock()))
+            sampler_give_up();
         store_relaxed(&stalled_threads, (size_t)0); /* those were other threads */
         fork_taken[FORK_PURGE] = true;              /* guards guesses only: free in any case */
     }

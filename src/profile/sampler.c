@@ -36,6 +36,7 @@ _Static_assert((int)LIVE_ROWS_blocks <= UINT16_MAX, "an index fits");
 
 static struct {
     struct lock lock;
+    bool given_up;    /* in the child of a fork: nothing is sampled, blocks stay deferred */
     uint32_t used;    /* records below were used at some time */
     uint32_t free;    /* first of those that are free now: index + 1 */
     uint32_t live;    /* records in use */
@@ -275,9 +276,14 @@ static void defer(struct block *b)
                                                     memory_order_release, memory_order_relaxed));
 }
 
+static bool take_lock(void)
+{
+    return !sampler.given_up && lock_take_if_safe(&sampler.lock);
+}
+
 static bool enter(void)
 {
-    if (!lock_take_if_safe(&sampler.lock))
+    if (!take_lock())
         return false;
     free_deferred();
     return true;
@@ -376,7 +382,7 @@ size_t sampled_usable(const void *p)
 void sampled_live(size_t *blocks, size_t *bytes)
 {
     *blocks = *bytes = 0;
-    if (!lock_take_if_safe(&sampler.lock))
+    if (!take_lock())
         return;
     *blocks = sampler.arena_blocks;
     *bytes = sampler.arena_bytes;
@@ -428,11 +434,16 @@ HAK_COLD bool sampled_story(uintptr_t at, struct block_story *out)
     return found;
 }
 
-/* ---- a new area ---- */
+/* ---- the child of a fork ---- */
+
+HAK_COLD void sampler_give_up(void)
+{
+    sampler.given_up = true;
+}
 
 HAK_COLD void sampler_carry_over(struct live_area *a)
 {
-    if (!lock_take_if_safe(&sampler.lock))
+    if (!take_lock())
         return;
     sites_carry_over(a, hak_live.inherited);
     for (uint32_t i = 0; i < sampler.used; i++) {

@@ -71,6 +71,9 @@ bool sampled_story(uintptr_t at, struct block_story *out);
 /* In the child of a fork: what the parent sampled goes into the new area. */
 void sampler_carry_over(struct live_area *a);
 
+/* In the child of a fork: a thread that is gone had the lock, and what it guards may be half changed. */
+void sampler_give_up(void);
+
 struct lock *sampler_lock(void);
 
 #endif

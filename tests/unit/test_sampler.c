@@ -1,6 +1,8 @@
 /* The sampler: its arithmetic, its arena, and whether what it says of a program's memory is true. Random numbers
  * have fixed seeds, so a run is like any other. */
 #include <math.h>
+#include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -318,6 +320,51 @@ static void the_child_of_a_fork_has_its_own_area(void **state)
     front_free(p);
 }
 
+static struct lock gate = {.state = 1};
+
+/* As in a handler that interrupted the sampler and waits to fork. */
+static void *hold_the_sampler(void *held)
+{
+    lock_take(sampler_lock());
+    store_relaxed(&sampler_lock()->stalled, true);
+    store_release((_Atomic bool *)held, true);
+    lock_take(&gate);
+    store_relaxed(&sampler_lock()->stalled, false);
+    lock_release(sampler_lock());
+    return NULL;
+}
+
+/* The child of a handler's fork while another thread has the lock: it must not wait for that. */
+static void a_child_without_the_lock_samples_no_more(void **state)
+{
+    (void)state;
+    sample_every(1, 10);
+    static _Atomic bool held;
+    void *p = front_alloc(100);
+    pthread_t holder;
+    assert_int_equal(pthread_create(&holder, NULL, hold_the_sampler, &held), 0);
+    while (!load_acquire(&held))
+        sched_yield();
+    thread_enter();
+    pid_t child = fork();
+    thread_leave();
+    assert_true(child >= 0);
+    if (child == 0) {
+        alarm(20);
+        front_free(p);
+        void *q = front_alloc(100);
+        bool is_sample = unit_word(unit_of(q)) == WORD_SAMPLED;
+        front_free(q);
+        _exit(is_sample ? 1 : 0);
+    }
+    lock_release(&gate);
+    assert_int_equal(pthread_join(holder, NULL), 0);
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    front_free(p);
+}
+
 /* The longest interval that can be set, as often doubled as it gets. */
 static void the_interval_has_an_end(void **state)
 {
@@ -356,6 +403,7 @@ int main(void)
         cmocka_unit_test(the_peak_is_remembered_by_site),
         cmocka_unit_test(a_thread_frees_what_another_one_sampled),
         cmocka_unit_test(the_child_of_a_fork_has_its_own_area),
+        cmocka_unit_test(a_child_without_the_lock_samples_no_more),
         /* Last: the interval stays longer for a while. */
         cmocka_unit_test(too_many_samples_make_them_rare_and_unbiased),
         cmocka_unit_test(the_interval_has_an_end),

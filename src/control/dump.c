@@ -161,6 +161,10 @@ bool dump_profile(const char *path)
         errno = ENODATA;
         return false;
     }
+    if (strlen(path) >= OPTION_TEXT_MAX) {
+        errno = ENAMETOOLONG;
+        return false;
+    }
     path_of_process(name, sizeof name, path);
     int fd = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     bool written = fd >= 0 && write_all(fd, a);

@@ -4,6 +4,7 @@
 #include <hakmem/hakmem.h>
 
 #include <errno.h>
+
 static const size_t sizes[] = {1, 15, 16, 100, 1000, 5000, 50000, 64 * KIB + 1, 300 * KIB, 5 * MIB};
 
 static void check_block(void *block, size_t size)
@@ -140,6 +141,29 @@ static void test_size_zero(void)
     hak_free_sized(second, 0);
 }
 
+static int write_profile(const char *path)
+{
+    return hak_ctl("profile.write", NULL, NULL, &path, sizeof path);
+}
+
+static void test_profile_write(void)
+{
+    char path[] = "/tmp/hakmem-profile-XXXXXX", start[8] = "", endless[1000];
+    const int file = mkstemp(path);
+    CHECK(file >= 0);
+    CHECK(write_profile(path) == 0);
+    CHECK(read(file, start, sizeof start) == (ssize_t)sizeof start);
+    CHECK(memcmp(start, "hakmem1", sizeof start) == 0);
+    close(file);
+    unlink(path);
+    memset(endless, 'x', sizeof endless - 1);
+    endless[sizeof endless - 1] = '\0';
+    CHECK(write_profile("/no/such/folder/x") == ENOENT);
+    CHECK(write_profile(endless) == ENAMETOOLONG);
+    CHECK(hak_ctl("profile.write", NULL, NULL, path, 3) == EINVAL);
+    CHECK(hak_ctl("profile.write", NULL, NULL, NULL, 0) == EINVAL);
+}
+
 int main(void)
 {
     require_hakmem();
@@ -154,6 +178,7 @@ int main(void)
     }
     test_errors();
     test_size_zero();
+    test_profile_write();
     puts("hak_ family: ok");
     return 0;
 }

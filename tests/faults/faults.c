@@ -1,4 +1,4 @@
-/* A library to preload before hakmem: it stands between hakmem and eight functions of libc, counts
+/* A library to preload before hakmem: it stands between hakmem and ten functions of libc, counts
  * the calls that hakmem makes (and nobody else's) and lets a chosen one fail.
  *
  *     FAULT_LIBRARY  part of the name of the library whose calls count; without it none does
@@ -24,6 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <sys/types.h>
 #include <unistd.h>
 
 /* What mmap and mremap return when they fail; <sys/mman.h> would fix their prototypes. */
@@ -42,6 +43,10 @@
     X(mremap, void *, NO_MAPPING,                                                                  \
       (void *old, size_t old_length, size_t length, int flags, void *target),                      \
       (void *)syscall(SYS_mremap, old, old_length, length, flags, target))                         \
+    X(shmget, int, -1, (key_t key, size_t length, int flags),                                      \
+      (int)syscall(SYS_shmget, key, length, flags))                                                \
+    X(shmat, void *, NO_MAPPING, (int id, const void *address, int flags),                         \
+      (void *)syscall(SYS_shmat, id, address, flags))                                              \
     X(getrandom, ssize_t, -1, (void *bytes, size_t length, unsigned flags),                        \
       syscall(SYS_getrandom, bytes, length, flags))                                                \
     X(sched_getaffinity, int, -1, (pid_t process, size_t size, void *set),                         \

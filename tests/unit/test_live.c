@@ -65,8 +65,9 @@ static void the_header_describes_the_tables(void **state)
     assert_memory_equal(h->magic, LIVE_MAGIC, sizeof LIVE_MAGIC);
     assert_int_equal(h->area_size, sizeof(struct live_area));
     assert_int_equal(h->table_count, LIVE_TABLE_COUNT);
-    assert_string_equal((const char *)h + h->text, HAK_STRINGIZE(HAK_VERSION_MAJOR) "." HAK_STRINGIZE(
-                                                       HAK_VERSION_MINOR) "." HAK_STRINGIZE(HAK_VERSION_PATCH));
+    assert_string_equal((const char *)h + h->text,
+                        HAK_STRINGIZE(HAK_VERSION_MAJOR) "." HAK_STRINGIZE(
+                            HAK_VERSION_MINOR) "." HAK_STRINGIZE(HAK_VERSION_PATCH));
     size_t end = h->header_size;
     for (uint32_t i = 0; i < h->table_count; i++) {
         const struct live_table *t = &h->tables[i];
@@ -172,7 +173,9 @@ static void check_heap(struct heap *h, void *heaps)
         assert_at(load_relaxed(&shown[3]) == magazine_kept(magazine_of(h, class)), class);
     }
     for (uint32_t i = 0; i < COUNTER_COUNT; i++)
-        assert_at(load_relaxed(&counters_of(load_relaxed(&h->row))[i]) == load_relaxed(&h->counters[i]), i);
+        assert_at(load_relaxed(&counters_of(load_relaxed(&h->row))[i]) ==
+                      load_relaxed(&h->counters[i]),
+                  i);
     ++*(uint32_t *)heaps;
 }
 
@@ -208,7 +211,8 @@ static void check_touched(void)
 
 static void check_counts(const struct live_process *p)
 {
-    assert_int_equal(load_relaxed(&p->super_bytes), (supers_mapped() + pages_granules()) << GRANULE_SHIFT);
+    assert_int_equal(load_relaxed(&p->super_bytes), (supers_mapped() + pages_granules())
+                                                        << GRANULE_SHIFT);
     assert_int_equal(load_relaxed(&p->units_in_use), units_in_use());
     assert_int_equal(load_relaxed(&p->units_dirty), units_dirty());
     assert_int_equal(load_relaxed(&p->pages_in_use), pages_in_use());

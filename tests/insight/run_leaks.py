@@ -34,7 +34,7 @@ SOURCE = HERE.parents[1] / "python"
 MISSING = 77
 # A leak that is as even as the program's rounds is named with certainty: the profile then has some
 # 100 samples of each quarter of its time.
-LEAST_ROUNDS = 250
+LEAST_ROUNDS = 400
 LEAST_S = 2.0
 QUARTERS = 4
 EVEN = 0.8  # the quarter with the fewest rounds, by the median
@@ -43,7 +43,7 @@ INTERVAL = "64K"
 AS_JSON = ("--json", "--view", "total")
 TIMEOUT_S = 120
 REDIS_KEYS = 20000
-VISITS = 20
+VISITS = 40
 
 
 class MissingError(Exception):

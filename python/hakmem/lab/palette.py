@@ -67,6 +67,7 @@ LAYER_INKS = {
     "refill": Ink("#e2762f", "#f0702f"),
     "remote": Ink("#f0a04b", "#d4561a"),
     "pool": Ink("#f6c26b", "#b5460f"),
+    "insight": Ink("#7a9e5b", "#a7cc83"),
     "purge": Ink("#fae0a8", "#8f390d"),
     "allocator": Ink("#a5765a", "#c09072"),
     "faults": Ink("#1d4e89", "#8fc1ff"),

@@ -413,8 +413,10 @@ static void free_pages(void *p, uintptr_t word)
 
 static void free_sampled(void *p)
 {
+    /* hak_free_sized_inline may have put it into the magazine of its class a moment ago. */
+    uint32_t class = class_for(sampled_usable(p));
     thread_enter();
-    bool freed = sampled_free(p);
+    bool freed = !magazine_newest_is(magazine_of(hak_thread.heap, class), p) && sampled_free(p);
     purge_show();
     thread_leave();
     if (!freed)

@@ -155,7 +155,8 @@ static void swing(void)
 }
 
 /* Demand goes up and down all the time: what it needs again stays. Demand is judged by the second, so turns
- * that take longer than that, on a busy machine or in a slow build, say nothing. */
+ * that take longer than that, on a busy machine or in a slow build, say nothing, and a try in which a second
+ * begins between its low and its high may see less kept. */
 static void an_oscillation_keeps_what_it_needs(void **state)
 {
     (void)state;
@@ -163,6 +164,7 @@ static void an_oscillation_keeps_what_it_needs(void **state)
     hak_options.retain = MIB;
     hak_options.retain_max = 4 * MIB;
     purge_everything();
+    int quick = 0;
     for (int try = 0; try < TRIES; try++) {
         uint64_t start = os_now_ms();
         for (int i = 0; i < 6; i++)
@@ -172,10 +174,13 @@ static void an_oscillation_keeps_what_it_needs(void **state)
             swing();
         if (os_now_ms() - start > 900)
             continue;
-        assert_int_equal(purge_total(), total);
+        quick++;
+        if (purge_total() != total)
+            continue;
         assert_true(dirty_bytes() <= DIRTY + DIRTY / 4 + GRANULE_SIZE); /* and no more than that */
         return;
     }
+    assert_int_equal(quick, 0);
     skip();
 }
 

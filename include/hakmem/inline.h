@@ -65,6 +65,9 @@ HAK_INLINE_FUNCTION struct hak_magazine_v1 *hak_magazine_for_v1(size_t size)
                                               hak_magazine_offset_v1[(size + 7) / 8]);
 }
 
+/* As hak_malloc; tells the library that blocks may come back without a call. */
+void *hak_malloc_missed_v1(size_t size);
+
 /* As hak_malloc. */
 HAK_INLINE_FUNCTION void *hak_malloc_inline(size_t size)
 {
@@ -78,7 +81,7 @@ HAK_INLINE_FUNCTION void *hak_malloc_inline(size_t size)
             return *top;
         }
     }
-    return hak_malloc(size);
+    return hak_malloc_missed_v1(size);
 }
 
 /* As hak_free_sized, for the blocks named above. A block that is the newest free one already takes the

@@ -242,6 +242,7 @@ void heap_put(struct heap *h, struct slab *s, void *p)
 {
     if (HAK_UNLIKELY(load_relaxed(&s->heap) != h || s->used == 0))
         die_double_free(p);
+    heap_changed(h, s->class);
     put_counted(h, s->class, s, p);
 }
 

@@ -24,10 +24,10 @@ HAK_INLINE void put_block(struct heap *h, const struct class_info *c, struct sla
         slab_put_first_or_last(h, s);
 }
 
+/* Without telling that the class has changed (heap_changed). */
 HAK_INLINE void put_counted(struct heap *h, uint32_t class, struct slab *s, void *p)
 {
     const struct class_info *c = &hak_classes[class];
-    heap_changed(h, class);
     h->classes[class].used--;
     h->used_bytes -= c->size;
     put_block(h, c, s, p);

@@ -200,6 +200,7 @@ struct reception {
     struct heap *heap;
     bool own; /* by the heap's thread itself: its magazines may be used */
     uint32_t blocks, in_magazine;
+    uint32_t class; /* the last one that was told to have changed */
 };
 
 HAK_INLINE void receive(struct reception *r, void *p)
@@ -210,13 +211,16 @@ HAK_INLINE void receive(struct reception *r, void *p)
         os_fatal("free(%p): double free: the block is free already", (uintptr_t)p);
     uint32_t class = class_of_word(word);
     r->blocks++;
+    if (HAK_UNLIKELY(class != r->class)) {
+        heap_changed(r->heap, class);
+        r->class = class;
+    }
     /* The word is stored under the lock of the heap it named before, which is this one if it is
      * still named: then it stays so while the lock is held. */
     if (HAK_UNLIKELY(heap_of_word(word) != r->heap)) {
         count(r->heap, COUNTER_remote_forwarded, 1);
         inbox_push(heap_of_word(word), p, hak_classes[class].size);
     } else if (r->own && magazine_push(magazine_of(r->heap, class), p)) {
-        heap_changed(r->heap, class);
         r->in_magazine++;
     } else {
         put_counted(r->heap, class, slab_of_unit(unit), p);
@@ -253,7 +257,7 @@ void inbox_drain(struct heap *h, bool own)
     struct block *node = exchange_acq_rel(&h->inbox, NULL);
     show_inbox(h, load_relaxed(&h->inbox_bytes), 0);
     store_relaxed(&h->inbox_bytes, (size_t)0);
-    struct reception r = {h, own, 0, 0};
+    struct reception r = {.heap = h, .own = own, .class = CLASS_COUNT};
     for (struct block *next; node != NULL; node = next) {
         next = node_memory(node)->next;
         if (is_parcel(node))

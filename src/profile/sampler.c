@@ -43,6 +43,7 @@ static struct {
     uint64_t sampled; /* estimated live bytes */
     uint64_t peak;    /* the highest of it that the sites remember */
     uint64_t samples, lost;
+    _Atomic bool out_of_sight; /* small blocks: sampler_lose_sight */
     size_t arena_blocks, arena_bytes;
     /* Blocks freed where the lock could not be waited for, linked through their first word. Pushed by
      * compare-and-swap (release), taken whole by exchange (acquire): no ABA. */
@@ -301,8 +302,38 @@ static bool enter_for(struct sampler *s, size_t size, struct request *q)
     return false;
 }
 
+/* Without a record nobody has to be told of its end. */
+static void record_total(const struct request *q)
+{
+    struct live_area *a = own_area();
+    struct record r = {.size = q->size, .usable = q->size, .born_ms = os_now_ms()};
+    if (a == NULL)
+        return;
+    r.site = site_for(a, q->stack, q->depth, r.born_ms);
+    weigh(&r, q->by->interval);
+    sampler.samples++;
+    rate_count(r.born_ms);
+    site_passed(a, change_of(&r));
+    show_sums(a, r.born_ms);
+}
+
+static bool is_out_of_sight(uint32_t class)
+{
+    return hak_classes[class].size <= SMALL_MAX && load_relaxed(&sampler.out_of_sight);
+}
+
+void sampler_lose_sight(void)
+{
+    if (!load_relaxed(&sampler.out_of_sight))
+        store_relaxed(&sampler.out_of_sight, true);
+}
+
 static void *take_locked(const struct request *q, uint32_t class, bool *zeroed)
 {
+    if (is_out_of_sight(class)) {
+        record_total(q);
+        return NULL;
+    }
     void *p = arena_take(class, zeroed);
     if (p == NULL)
         return NULL;
@@ -321,7 +352,7 @@ void *sampled_alloc(struct sampler *s, size_t size, uint32_t class, bool *zeroed
     if (!enter_for(s, size, &q))
         return NULL;
     void *p = take_locked(&q, class, zeroed);
-    sampler.lost += p == NULL;
+    sampler.lost += p == NULL && !is_out_of_sight(class);
     rate_draw(s);
     lock_release(&sampler.lock);
     return p;

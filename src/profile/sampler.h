@@ -39,6 +39,10 @@ HAK_INLINE bool sampler_counts(struct sampler *s, size_t size)
     return HAK_UNLIKELY(s->left < 0);
 }
 
+/* Blocks of up to SMALL_MAX bytes may from now on be freed by code that does not look what they are: of those
+ * only what was allocated is counted, and not what lives. */
+void sampler_lose_sight(void);
+
 /* A block for a request of the class that is a sample; NULL: it is to be had as any other. `*zeroed`: it
  * reads as zeros. Draws the next point in any case. */
 void *sampled_alloc(struct sampler *s, size_t size, uint32_t class, bool *zeroed);

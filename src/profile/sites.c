@@ -98,17 +98,23 @@ uint32_t site_stack(const struct live_area *a, uint32_t site, uintptr_t *out, ui
     return depth;
 }
 
-void site_allocated(struct live_area *a, struct site_change c)
+void site_passed(struct live_area *a, struct site_change c)
 {
     struct live_sites *s = &a->sites[c.site];
-    add(&s->live_bytes, c.bytes);
-    add(&s->live_objects, c.objects);
-    add(&s->live_rounding, c.rounding);
     add(&s->total_bytes, c.bytes);
     add(&s->total_objects, c.objects);
     add32(&s->samples, 1);
-    add32(&s->live_samples, 1);
     store_relaxed(&s->last_ms, c.born_ms);
+}
+
+void site_allocated(struct live_area *a, struct site_change c)
+{
+    struct live_sites *s = &a->sites[c.site];
+    site_passed(a, c);
+    add(&s->live_bytes, c.bytes);
+    add(&s->live_objects, c.objects);
+    add(&s->live_rounding, c.rounding);
+    add32(&s->live_samples, 1);
 }
 
 static uint32_t decade(uint64_t ms)

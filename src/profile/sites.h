@@ -18,6 +18,8 @@ struct site_change {
 uint32_t site_stack(const struct live_area *a, uint32_t site, uintptr_t *out, uint32_t most);
 
 void site_allocated(struct live_area *a, struct site_change c);
+/* Allocated, and never to be heard of again. */
+void site_passed(struct live_area *a, struct site_change c);
 void site_freed(struct live_area *a, struct site_change c, uint64_t now);
 
 /* Every site remembers what lives now as its share of the process' peak. */

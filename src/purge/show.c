@@ -4,8 +4,7 @@
 #include "purge/purge.h"
 
 /* The counts are changed by many without a lock, and of two that store what they read the later may have read
- * earlier. So each looks again: the last store of a word is followed by a load of its count, and the fences
- * make one of two such pairs see the other's change. What ends up in the area is then the last value. */
+ * earlier: a word may then be as old as one change of another thread, until the next one. */
 #define SHOWN_COUNTS(ROW)                                                                          \
     ROW(super_bytes, (supers_mapped() + pages_granules()) << GRANULE_SHIFT)                        \
     ROW(supers_made, load_relaxed(&hak_supers.made))                                               \
@@ -22,27 +21,13 @@
     ROW(allowed_bytes, load_relaxed(&hak_purge_allowed))                                           \
     ROW(purged_bytes, purge_total())
 
-static void store_counts(struct live_process *p)
-{
-#define ROW(field, count) store_relaxed(&p->field, (uint64_t)(count));
-    SHOWN_COUNTS(ROW)
-#undef ROW
-}
-
-static bool is_current(const struct live_process *p)
-{
-#define ROW(field, count) &&load_relaxed(&p->field) == (uint64_t)(count)
-    return true SHOWN_COUNTS(ROW);
-#undef ROW
-}
-
 void purge_show(void)
 {
     struct live_area *a = live_area();
     if (a == NULL)
         return;
-    do {
-        store_counts(a->process);
-        atomic_thread_fence(memory_order_seq_cst);
-    } while (!is_current(a->process));
+    struct live_process *p = a->process;
+#define ROW(field, count) store_relaxed(&p->field, (uint64_t)(count));
+    SHOWN_COUNTS(ROW)
+#undef ROW
 }

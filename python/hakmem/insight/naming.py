@@ -1,6 +1,5 @@
 """Names of call stacks; `top` and `why` go without where nothing is there to read them with."""
 
-import importlib
 import io
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stderr
@@ -15,12 +14,12 @@ Naming = Callable[[Sequence[int]], str]
 def naming_of(area: Area, shown: int = SHOWN_FRAMES) -> Naming:
     """The first functions that are no wrappers of malloc; addresses where nothing can be read."""
     try:
-        symbols_of = importlib.import_module("hakmem.insight.symbols").Symbols
-        modules_of = importlib.import_module("hakmem.insight.profile").modules_of
-        telling = importlib.import_module("hakmem.insight.plumbing").telling
+        from hakmem.insight.plumbing import telling
+        from hakmem.insight.profile import modules_of
+        from hakmem.insight.symbols import Symbols
     except ImportError:
         return lambda stack: " < ".join(map(hex, stack[:shown]))
-    symbols = symbols_of(modules_of(area.maps_text, area.build_ids))
+    symbols = Symbols(modules_of(area.maps_text, area.build_ids))
 
     def name(stack: Sequence[int]) -> str:
         # What it has to say of files would tear the picture.

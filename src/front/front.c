@@ -351,6 +351,9 @@ size_t front_trim(void)
 static _Noreturn HAK_COLD void die_not_a_block(const void *p, const char *what, uintptr_t word)
 {
     uintptr_t at = (uintptr_t)p;
+    struct block_story story;
+    if (word == WORD_SAMPLED && sampled_story(at, &story) && story.is_freed && story.address == at)
+        os_fatal("%s(%p): double free: the block is free already", what, at);
     if (word == WORD_FREED && p == run_address(unit_of(p)))
         os_fatal("%s(%p): double free or use after free: the block is free already", what, at);
     if (unit_of(p) < hak_region.units)

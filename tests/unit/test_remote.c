@@ -324,7 +324,7 @@ static void a_thread_inherits_what_another_left(void **state)
 
 /* ---- threads ---- */
 
-enum { ROUND = 64, ROUNDS = 400, TRAVELLERS = 1832 /* bytes: a class nobody else here uses */ };
+enum { ROUND = 64, ROUNDS = 400, TRAVELLERS = 296 /* bytes: a class nobody else here uses */ };
 
 static _Atomic(void *) posts[THREADS][ROUND];
 static _Atomic size_t spoilt;

@@ -3,8 +3,8 @@
  *
  *     many_threads [--threads 300]
  *
- * Prints the bytes that are requested and usable, and those that each thread freed last, its own and the
- * other's ("own", "beside"); then "ready".
+ * Prints the bytes that are requested and usable, those of its own that each thread freed last ("own") and those of
+ * the other's that may still wait to be sent there ("beside"); then "ready".
  */
 #include <stdio.h>
 #include <string.h>
@@ -27,7 +27,8 @@ struct holder {
     size_t number;
     struct block blocks[BLOCKS];
     struct holder *beside;
-    size_t freed_own, freed_beside; /* in the last round */
+    size_t freed_own;    /* in the last round */
+    size_t freed_beside; /* in all of them: a parcel waits until it is full */
 };
 
 static pthread_barrier_t barrier;
@@ -85,7 +86,7 @@ static void *work(void *argument)
         allocate(self, &rng);
         self->freed_own = free_some(self, 3, &rng);
         pthread_barrier_wait(&barrier);
-        self->freed_beside = free_some(self->beside, 5, &rng);
+        self->freed_beside += free_some(self->beside, 5, &rng);
         pthread_barrier_wait(&barrier);
     }
     pthread_barrier_wait(&barrier); /* main counts */

@@ -24,7 +24,7 @@ MISSING = 77
 LEAST_PROGRAMS = 10
 UNEXPLAINED_MOST = 0.01  # of RSS
 # What many_threads knows against what is counted.
-USABLE_MOST = 0.03  # the parcels that blocks wait in are blocks, too
+USABLE_MOST = 0.01
 REQUESTED_MOST = 0.05
 
 

@@ -66,7 +66,7 @@ static bool is_interposed(void)
 __attribute__((constructor)) void hak_start(void)
 {
     options_read_environment();
-    store_relaxed(&hak_live.due, hak_options.live || hak_options.profile);
+    store_relaxed(&hak_live.due, live_is_wanted());
     region_start();
     /* The fast path reads the window without a fence, so it is chosen before there is a second thread.
      * The first allocation is early enough if it is this library's: glibc allocates the thread-local

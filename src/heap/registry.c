@@ -151,7 +151,7 @@ static struct heap *attach_new(void)
 
 struct heap *registry_attach(void)
 {
-    hak_thread.id = os_thread_id();
+    hak_thread.id = live_is_wanted() ? os_thread_id() : 0;
     struct heap *h = attach_orphan();
     if (h == NULL)
         h = attach_new();

@@ -3,7 +3,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "control/options.h"
 #include "hakmem/hakmem.h"
 #include "os/os.h"
 
@@ -149,7 +148,7 @@ void live_forget(void)
 {
     struct live_area *a = load_relaxed(&hak_live.area);
     if (a == NULL) { /* or a thread that is gone now was making it */
-        store_relaxed(&hak_live.due, hak_options.live || hak_options.profile);
+        store_relaxed(&hak_live.due, live_is_wanted());
         return;
     }
     if (hak_live.is_private) { /* and was copied with the process */

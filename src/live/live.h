@@ -16,6 +16,7 @@
 
 #include "base/atomic.h"
 #include "base/base.h"
+#include "control/options.h"
 #include "live/format.h"
 
 enum {
@@ -96,6 +97,12 @@ HAK_INLINE struct live_area *live_area(void)
 HAK_INLINE bool live_is_due(void)
 {
     return HAK_UNLIKELY(load_relaxed(&hak_live.due));
+}
+
+/* Whether there is anything to be shown or remembered. */
+HAK_INLINE bool live_is_wanted(void)
+{
+    return hak_options.live || hak_options.profile;
 }
 
 /* Stores one of the process' own figures. */

@@ -103,7 +103,10 @@ void *os_share(size_t size)
     void *at = (void *)-1;
     if (id >= 0) {
         at = shmat(id, NULL, 0);
-        struct shmid_ds to = {.shm_perm = {.uid = geteuid(), .gid = getegid(), .mode = 0400}};
+        /* Whoever made it may read it as well as its owner, so that need not be this moment's user. */
+        struct shmid_ds to = {.shm_perm = {.uid = (uid_t)getauxval(AT_EUID),
+                                           .gid = (gid_t)getauxval(AT_EGID),
+                                           .mode = 0400}};
         (void)shmctl(id, IPC_SET, &to);   /* from now on nobody else may write to it */
         (void)shmctl(id, IPC_RMID, NULL); /* when the last process lets go of it */
     }

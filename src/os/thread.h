@@ -15,7 +15,7 @@ struct thread {
     /* Depth of slow paths this thread is in. Above 1 a signal handler has interrupted one: locks
      * may be its own, structures half changed. */
     uint32_t depth;
-    /* As in /proc/PID/task; 0 before the thread has a heap. */
+    /* As in /proc/PID/task; 0 before the thread has a heap, and if nothing is to be shown of it. */
     uint32_t id;
     /* The thread's exit hook has run: no heap is attached any more. */
     bool exited;

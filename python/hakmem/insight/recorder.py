@@ -12,8 +12,6 @@ from pathlib import Path
 
 from hakmem.errors import HakmemError
 from hakmem.insight.area import load
-from hakmem.insight.outputs import Files, present
-from hakmem.insight.profile import from_area
 from hakmem.launch import start
 from hakmem.terminal import say
 
@@ -103,6 +101,11 @@ def _report(
     memory: ResidentMemory,
     page: Path,
 ) -> None:
+    # Not before the program has ended: numpy keeps threads, and one of them would take a signal
+    # meant for the program when this one does not wait for it, and end this process.
+    from hakmem.insight.outputs import Files, present
+    from hakmem.insight.profile import from_area
+
     own = folder / f"heap.{pid}"
     others = [path for path in folder.glob("heap.*") if path != own]
     if not own.exists():

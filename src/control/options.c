@@ -10,6 +10,8 @@
 #define INITIAL_SIZE(value) (value)
 #define INITIAL_COUNT(value) (value)
 #define INITIAL_SWITCH(value) (value)
+#define INITIAL_TIME(value) (value)
+#define INITIAL_WORD(value) (value)
 #define INITIAL_TEXT(value) ""
 
 struct options hak_options = {
@@ -20,7 +22,7 @@ struct options hak_options = {
 
 struct option_sources hak_option_sources;
 
-enum type { SIZE, COUNT, SWITCH, TEXT };
+enum type { SIZE, TIME, COUNT, SWITCH, WORD, TEXT };
 
 static const struct row {
     const char *name;
@@ -52,26 +54,73 @@ static bool parse_digits(const char **at, const char *end, size_t *out)
     return *at > from;
 }
 
-static bool parse_number(const char *at, size_t length, bool size, size_t *out)
-{
-    const char *end = at + length;
-    size_t value, shift = 0;
-    if (!parse_digits(&at, end, &value))
-        return false;
-    if (size && at < end) {
-        char unit = (char)(*at++ | 0x20);
-        if (unit != 'k' && unit != 'm' && unit != 'g')
-            return false;
-        shift = unit == 'k' ? 10 : unit == 'm' ? 20 : 30;
-    }
-    *out = value << shift;
-    return at == end && *out >> shift == value;
-}
-
 static bool equals(const char *a, size_t length, const char *b)
 {
     return strlen(b) == length && strncasecmp(a, b, length) == 0;
 }
+
+/* How many of the smallest unit it is; 0: no unit of the type. */
+static size_t unit_of_type(enum type type, const char *unit, size_t length)
+{
+    static const struct {
+        enum type type;
+        const char *name;
+        size_t factor;
+    } units[] = {{SIZE, "k", (size_t)1 << 10},
+                 {SIZE, "m", (size_t)1 << 20},
+                 {SIZE, "g", (size_t)1 << 30},
+                 {TIME, "ms", 1},
+                 {TIME, "s", 1000}};
+    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
+        if (units[i].type == type && equals(unit, length, units[i].name))
+            return units[i].factor;
+    }
+    return length == 0;
+}
+
+static bool parse_number(const char *at, size_t length, enum type type, size_t *out)
+{
+    const char *end = at + length;
+    if (!parse_digits(&at, end, out))
+        return false;
+    size_t factor = unit_of_type(type, at, (size_t)(end - at));
+    return factor != 0 && !__builtin_mul_overflow(*out, factor, out);
+}
+
+/* The place of a word among those that begin the text; `most` + 1: it is none of them. */
+static size_t find_word(const struct row *r, const char *value, size_t length)
+{
+    const char *at = r->text;
+    for (size_t i = 0; i <= r->most; i++) {
+        size_t n = strcspn(at, "|:");
+        if (n == length && strncasecmp(at, value, n) == 0)
+            return i;
+        at += n + 1;
+    }
+    return r->most + 1;
+}
+
+static bool parse_value(const struct row *r, const char *value, size_t length, size_t *out)
+{
+    if (r->type == SWITCH && (equals(value, length, "on") || equals(value, length, "true")))
+        *out = 1;
+    else if (r->type == SWITCH && (equals(value, length, "off") || equals(value, length, "false")))
+        *out = 0;
+    else if (r->type == WORD && find_word(r, value, length) <= r->most)
+        *out = find_word(r, value, length);
+    else
+        return parse_number(value, length, r->type, out);
+    return true;
+}
+
+/* What is to be said of a value that is none. */
+static const char *const not_a_value[] = {
+    [SIZE] = "is not a size such as 64K, 32M or 1G",
+    [TIME] = "is not a time such as 500ms or 2s",
+    [COUNT] = "is not a number",
+    [SWITCH] = "is neither 0 nor 1",
+    [WORD] = "is none of its words",
+};
 
 static const char *set_row(const struct row *r, enum option_source source, const char *value,
                            size_t length)
@@ -87,16 +136,10 @@ static const char *set_row(const struct row *r, enum option_source source, const
         return NULL;
     }
     size_t number;
-    if (r->type == SWITCH && (equals(value, length, "on") || equals(value, length, "true")))
-        number = 1;
-    else if (r->type == SWITCH && (equals(value, length, "off") || equals(value, length, "false")))
-        number = 0;
-    else if (!parse_number(value, length, r->type == SIZE, &number))
-        return r->type == SIZE     ? "is not a size such as 64K, 32M or 1G"
-               : r->type == SWITCH ? "is neither 0 nor 1"
-                                   : "is not a number";
+    if (!parse_value(r, value, length, &number))
+        return not_a_value[r->type];
     if (number < r->least || number > r->most)
-        return r->type == SWITCH ? "is neither 0 nor 1" : "is out of range";
+        return r->type == SWITCH || r->type == WORD ? not_a_value[r->type] : "is out of range";
     memcpy(field, &number, sizeof number);
     *from = (uint8_t)source;
     return NULL;

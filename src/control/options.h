@@ -10,6 +10,8 @@ enum { OPTION_TEXT_MAX = 256 };
 #define OPTION_FIELD_SIZE(name) size_t name;
 #define OPTION_FIELD_COUNT(name) size_t name;
 #define OPTION_FIELD_SWITCH(name) size_t name;
+#define OPTION_FIELD_TIME(name) size_t name;
+#define OPTION_FIELD_WORD(name) size_t name;
 #define OPTION_FIELD_TEXT(name) char name[OPTION_TEXT_MAX];
 
 struct options {
@@ -32,6 +34,8 @@ extern struct option_sources hak_option_sources __attribute__((visibility("hidde
 #define OPTION_NUMBER_SIZE(value) (value)
 #define OPTION_NUMBER_COUNT(value) (value)
 #define OPTION_NUMBER_SWITCH(value) (value)
+#define OPTION_NUMBER_TIME(value) (value)
+#define OPTION_NUMBER_WORD(value) (value)
 #define OPTION_NUMBER_TEXT(value) ((value)[0] != '\0')
 
 extern struct options hak_options __attribute__((visibility("hidden")));

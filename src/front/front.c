@@ -8,6 +8,7 @@
 #include "hakmem/inline.h"
 #include "heap/registry.h"
 #include "heap/runs.h"
+#include "mind/keep.h"
 #include "os/os.h"
 #include "purge/purge.h"
 #include "purge/show.h"
@@ -161,6 +162,8 @@ HAK_INLINE struct heap *own_heap(uint32_t depth)
 static void note_pages(struct heap *h, void *p, size_t size)
 {
     struct slab *s = slab_at(unit_of(p));
+    if (keep_is_by_site())
+        s->key = keep_key_of_site(s->size);
     s->sampled = h != NULL && sampler_counts(&h->magazines.sampler, size) &&
                  sampled_note(&h->magazines.sampler, p, size, s->size);
 }
@@ -391,6 +394,7 @@ HAK_INLINE uintptr_t word_of(const void *p, const char *what)
 static void free_block(void *p)
 {
     struct heap *h = own_heap(thread_enter());
+    hak_thread.freed_key = 0;
     /* Only now: attaching a heap orders this after what its last visitors did to its slabs. */
     uintptr_t word = unit_word(unit_of(p));
     if (h == NULL)
@@ -403,6 +407,7 @@ static void free_block(void *p)
 static void free_pages(void *p, uintptr_t word)
 {
     struct heap *h = own_heap(thread_enter());
+    hak_thread.freed_key = keep_key_of(slab_at(unit_of(p)));
     if (slab_at(unit_of(p))->sampled)
         sampled_forget(p);
     bool freed = word == WORD_RUN ? run_free(h, unit_of(p)) : big_free(unit_of(p));

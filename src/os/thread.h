@@ -21,6 +21,8 @@ struct thread {
     bool exited;
     /* Inboxes are closed, by this thread: it must not wait for them to open. */
     bool closed_inboxes;
+    /* Key of what was freed last in a slow path (mind/keep.h). */
+    uint16_t freed_key;
     /* Frees in slow paths until the purge policy is looked at whatever it allows. */
     uint8_t until_look;
     /* The thread is about to fork and holds every lock: taking and releasing are no-ops for it. */

@@ -1,6 +1,7 @@
 #include "purge/purge.h"
 
 #include "base/probe.h"
+#include "mind/keep.h"
 #include "os/os.h"
 #include "purge/show.h"
 
@@ -22,6 +23,8 @@ static struct {
     _Atomic uint64_t last_ms; /* time of the last purge */
     _Atomic size_t total;
     _Atomic size_t big_fresh_seen;
+    _Atomic size_t
+        kept; /* bytes that should keep their pages by what was learnt, at the last look */
     _Atomic bool refused; /* the kernel took nothing back at the last purge */
     /* What was in use: most and least of the current window, most of the one before. Looked at where
      * memory is taken from the kernel and where much is free, so it misses `retain` at most. */
@@ -99,18 +102,34 @@ static size_t recent_swing(void)
     return swing + least_of(swing, peak / SCATTER_SHARE);
 }
 
+/* What the mind wants kept. Whoever finds it looked at by another thread takes what that found before. */
+static size_t learnt_to_keep(size_t in_use)
+{
+    if (!keep_is_on())
+        return 0;
+    thread_enter();
+    if (lock_try(&purge.lock)) {
+        store_relaxed(&purge.kept, keep_look(in_use, hak_thread.freed_key, os_now_ms()));
+        lock_release(&purge.lock);
+    }
+    thread_leave();
+    return load_relaxed(&purge.kept);
+}
+
 static size_t allowance(size_t in_use)
 {
     size_t peak = recent_peak(), most = peak + peak / SCATTER_SHARE;
     size_t wanted = most > in_use ? most - in_use : 0;
-    size_t learnt = least_of(load_relaxed(&purge.regret), wanted);
-    return largest(largest(hak_options.retain, in_use / IN_USE_SHARE), learnt);
+    size_t regret = least_of(load_relaxed(&purge.regret), wanted);
+    size_t floor = largest(hak_options.retain, in_use / IN_USE_SHARE);
+    return largest(largest(floor, regret), learnt_to_keep(in_use));
 }
 
 void purge_note_fresh(size_t bytes)
 {
-    size_t recent = load_relaxed(&purge.recent);
-    note_demand(in_use_now());
+    size_t recent = load_relaxed(&purge.recent), in_use = in_use_now();
+    note_demand(in_use);
+    (void)learnt_to_keep(in_use);
     if (HAK_LIKELY(recent == 0))
         return;
     if (os_now_ms() - load_relaxed(&purge.last_ms) > WINDOW_MS) {
@@ -175,6 +194,8 @@ void purge_note_big(void)
     if (fresh != seen) {
         store_relaxed(&purge.big_fresh_seen, fresh);
         purge_note_fresh(fresh - seen);
+    } else {
+        (void)learnt_to_keep(in_use_now());
     }
 }
 

@@ -6,13 +6,15 @@
  *   regret                 what was purged and needed again within a second, but no more than makes up,
  *                          with what is in use, for the highest demand of the last two seconds and a
  *                          third for what lies scattered
+ *   keep                   what demand has fallen by lately and, as such falls were seen to, rises by again
+ *                          soon enough (mind/keep.h)
  * Regret grows up to the swing between most and least in use lately, and a third of the most, or
  * retain_max if that is more. It halves with each second in which demand did not swing by half of it. So
  * a program whose demand goes up and down keeps what it will need again, one that frees a peak once
  * keeps the floor, and one that stops for good at the lowest point keeps no more than its last swing
  * and that third, until its next frees.
  *
- * Calls: super, pages, big, os. Called by: heap, front, api. */
+ * Calls: super, pages, big, mind, os. Called by: heap, front, api. */
 #ifndef HAK_PURGE_H
 #define HAK_PURGE_H
 

@@ -63,6 +63,7 @@ struct slab {
     bool zeroed;    /* blocks not carved yet read as zeros */
     uint8_t run_at; /* page of the unit at which a run or paged slab starts; else 0 */
     bool sampled; /* a run or big block that the sampler knows; its owner's, or who has the block */
+    uint16_t key; /* of a run or big block: mind/keep.h, if keys depend on the call stack */
     size_t size;  /* of a run or big block: usable bytes */
     size_t granules; /* of a big block */
 };

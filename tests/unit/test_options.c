@@ -111,6 +111,42 @@ static void switches_know_three_ways_to_say_it(void **state)
     }
 }
 
+static void times_take_suffixes(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        size_t value;
+    } good[] = {{"0", 0}, {"500", 500}, {"500ms", 500}, {"2s", 2000}, {"3S", 3000}};
+    for (size_t i = 0; i < ARRAY_LENGTH(good); i++) {
+        assert_null(set("keep_time", good[i].text));
+        assert_at(hak_options.keep_time == good[i].value, i);
+    }
+    static const char *const bad[] = {"", "s", "1m", "1sec", "1.5s", "1K", "18446744073709551615s"};
+    for (size_t i = 0; i < ARRAY_LENGTH(bad); i++) {
+        assert_string_equal(set("keep_time", bad[i]), "is not a time such as 500ms or 2s");
+        assert_at(hak_options.keep_time == 3000, i);
+    }
+    assert_string_equal(set("keep_time", "17s"), "is out of range");
+}
+
+static void words_are_numbers(void **state)
+{
+    (void)state;
+    static const char *const words[] = {"off", "fixed", "shadow", "size", "site", "shuffled"};
+    for (size_t i = 0; i < ARRAY_LENGTH(words); i++) {
+        assert_null(set("keep", words[i]));
+        assert_at(hak_options.keep == i, i);
+    }
+    assert_null(set("keep", "SIZE"));
+    assert_null(set("keep", "3"));
+    static const char *const bad[] = {"", "siz", "sizes", "6", "-1", "off|fixed", "keep"};
+    for (size_t i = 0; i < ARRAY_LENGTH(bad); i++) {
+        assert_string_equal(set("keep", bad[i]), "is none of its words");
+        assert_at(hak_options.keep == 3, i);
+    }
+}
+
 static void texts_have_a_longest_length(void **state)
 {
     (void)state;
@@ -270,6 +306,8 @@ int main(void)
         TEST(bad_sizes_change_nothing),
         TEST(counts_have_bounds_and_no_suffix),
         TEST(switches_know_three_ways_to_say_it),
+        TEST(times_take_suffixes),
+        TEST(words_are_numbers),
         TEST(texts_have_a_longest_length),
         TEST(names_are_matched_whole),
         TEST(the_list_shows_every_setting),

@@ -3,6 +3,7 @@
 
 #include "big/big.h"
 #include "control/options.h"
+#include "mind/keep.h"
 #include "os/os.h"
 #include "pages/pages.h"
 #include "purge/purge.h"
@@ -23,6 +24,7 @@ uint64_t __wrap_os_now_ms(void)
 static int set_up(void **state)
 {
     (void)state;
+    hak_options.keep = KEEP_OFF; /* what that adds is seen at the end */
     return region_init() ? 0 : -1;
 }
 
@@ -202,6 +204,27 @@ static void a_single_peak_is_not_kept(void **state)
     assert_true(dirty_bytes() <= 2 * MIB);
 }
 
+/* Too slow for regret, which forgets within seconds. */
+static void a_slow_rhythm_is_learnt_and_forgotten(void **state)
+{
+    (void)state;
+    purge_everything();
+    hak_options.keep = KEEP_SIZE;
+    for (int i = 0; i < 5; i++) {
+        clock_ms += 2 * SECOND + SECOND / 2;
+        make_dirty();
+        look();
+    }
+    clock_ms += 2 * SECOND;
+    look();
+    assert_true(dirty_bytes() >= DIRTY);
+    clock_ms += 10 * SECOND;
+    look();
+    look(); /* what the first one found to be over it has settled */
+    assert_true(dirty_bytes() <= 3 * MIB);
+    hak_options.keep = KEEP_OFF;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -213,6 +236,7 @@ int main(void)
         cmocka_unit_test(an_oscillation_keeps_what_it_needs),
         cmocka_unit_test(an_oscillation_is_forgotten),
         cmocka_unit_test(a_single_peak_is_not_kept),
+        cmocka_unit_test(a_slow_rhythm_is_learnt_and_forgotten),
     };
     return cmocka_run_group_tests(tests, set_up, NULL);
 }

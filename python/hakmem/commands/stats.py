@@ -12,7 +12,9 @@ from rich.console import Console, RenderableType
 from hakmem.cli import examples
 from hakmem.errors import HakmemError
 from hakmem.insight import text
+from hakmem.insight.area import area_of
 from hakmem.insight.look import Targets, listed
+from hakmem.insight.mind import mind_json, mind_of, mind_text
 from hakmem.insight.numbers import Numbers
 from hakmem.terminal import say
 
@@ -26,12 +28,14 @@ PROMETHEUS_SUFFIX = ".prom"
         "stats",
         "stats 4711",
         "stats 4711 --json",
+        "stats 4711 --decisions",
         "stats --all --output /var/lib/node_exporter/hakmem.prom --interval 15",
         "stats --all --listen 9177",
     )
 )
 @click.option("--all", "every", is_flag=True, help="All processes of yours that run on hakmem.")
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@click.option("--decisions", is_flag=True, help="What the mind decided instead, and why.")
 @click.option("--openmetrics", is_flag=True, help="As OpenMetrics text.")
 @click.option(
     "--output",
@@ -50,6 +54,7 @@ PROMETHEUS_SUFFIX = ".prom"
 def stats(
     every: bool,
     as_json: bool,
+    decisions: bool,
     openmetrics: bool,
     output: Path | None,
     interval: float | None,
@@ -65,6 +70,10 @@ def stats(
     _refuse_contradictions(every, as_json, openmetrics, output, interval, listen, targets)
     if allow_remote and listen is None:
         raise click.UsageError("--allow-remote belongs to --listen")
+    if decisions:
+        if every or openmetrics or output or interval or listen or len(targets) != 1:
+            raise click.UsageError("--decisions takes one PID or FILE, and --json")
+        return _decisions(targets[0], as_json)
     if not targets and not every:
         return _list(as_json)
     chosen = Targets(targets, every)
@@ -114,6 +123,15 @@ def _list(as_json: bool) -> int:
     for row in rows:
         if row.problem:
             say(row.problem)
+    return 0
+
+
+def _decisions(target: str, as_json: bool) -> int:
+    mind = mind_of(area_of(target))
+    if as_json:
+        click.echo(json.dumps(mind_json(mind), indent=2))
+    else:
+        click.echo(_printed(mind_text(mind), to_terminal=True), nl=False)
     return 0
 
 

@@ -1,0 +1,146 @@
+"""What the mind has decided, and what came of it."""
+
+import time
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from hakmem.insight.area import Area, Row, number
+from hakmem.insight.words import percent_text, size_text, time_text
+
+KIB = 1024
+# What touching a KiB anew costs: 880 ns for 4 KiB, as measured for DESIGN's first touch.
+TOUCH_US_PER_KIB = 0.22
+MS_PER_S = 1000
+# In place of a size: the rule of keys that have none of their own.
+ANY_SIZE = 1
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A key: blocks of a size, perhaps of one call site; and how long their pages are kept."""
+
+    least_bytes: int
+    site: int
+    keep_ms: int
+    saved_bytes: int
+    vain_bytes: int
+    held_byte_s: int
+
+    @property
+    def name(self) -> str:
+        if not self.least_bytes:
+            return "blocks up to 64 KiB"
+        if self.least_bytes == ANY_SIZE:
+            return "blocks of which nothing is known"
+        sizes = f"blocks of {size_text(self.least_bytes)} to {size_text(2 * self.least_bytes)}"
+        return f"{sizes} of {self.site:#x}" if self.site else sizes
+
+
+@dataclass(frozen=True)
+class Decision:
+    when: datetime
+    rule: Rule
+    from_ms: int
+    to_ms: int
+    is_shadow: bool
+    episodes: int
+    gap_ms: int
+    reused_bytes: int
+    seen_bytes: int
+
+    @property
+    def saved_us(self) -> float:
+        """What each time saves, if it goes on as it went."""
+        return self.reused_bytes / KIB * TOUCH_US_PER_KIB / max(1, self.episodes)
+
+    def sentence(self) -> str:
+        """Why, in words."""
+        share = percent_text(self.reused_bytes / max(1, self.seen_bytes))
+        longer = time_text(max(self.from_ms, self.to_ms))
+        words = f"{share} of {size_text(self.seen_bytes)} were used again within {longer}"
+        if self.reused_bytes:
+            words += f", after {time_text(self.gap_ms)} in the mean"
+        if self.to_ms > self.from_ms:
+            words += f"; saves {time_text(self.saved_us / MS_PER_S)} each time"
+        return words
+
+
+@dataclass(frozen=True)
+class Mind:
+    rules: tuple[Rule, ...]
+    decisions: tuple[Decision, ...]
+
+
+def mind_of(area: Area) -> Mind:
+    """Oldest decision first."""
+    rules = [_rule(row) for row in area.table("rules").rows()]
+    rows = [row for row in area.table("decisions").rows() if number(row, "number")]
+    rows.sort(key=lambda row: number(row, "number"))
+    decisions = tuple(_decision(row, rules) for row in rows)
+    used = [r for r in rules if r.keep_ms or r.saved_bytes or r.vain_bytes]
+    return Mind(tuple(used), decisions)
+
+
+def _rule(row: Row) -> Rule:
+    return Rule(
+        least_bytes=number(row, "least_bytes"),
+        site=number(row, "site"),
+        keep_ms=number(row, "keep_ms"),
+        saved_bytes=number(row, "saved_kib") * KIB,
+        vain_bytes=number(row, "vain_kib") * KIB,
+        held_byte_s=number(row, "held_kib_s") * KIB,
+    )
+
+
+def _decision(row: Row, rules: list[Rule]) -> Decision:
+    boot = time.time() - time.monotonic()
+    return Decision(
+        when=datetime.fromtimestamp(boot + number(row, "ms") / MS_PER_S),
+        rule=rules[number(row, "rule")],
+        from_ms=number(row, "from_ms"),
+        to_ms=number(row, "to_ms"),
+        is_shadow=bool(number(row, "is_shadow")),
+        episodes=number(row, "episodes"),
+        gap_ms=number(row, "gap_ms"),
+        reused_bytes=number(row, "reused_kib") * KIB,
+        seen_bytes=number(row, "seen_kib") * KIB,
+    )
+
+
+def mind_text(mind: Mind) -> RenderableType:
+    if not mind.decisions:
+        return Text(
+            "nothing decided yet: that takes memory that falls free and is used again a few times"
+        )
+    rules = Table(box=None, pad_edge=False)
+    rules.add_column("what", no_wrap=True)
+    for title in ("kept for", "kept and used again", "kept in vain", "held (s)"):
+        rules.add_column(title, justify="right", no_wrap=True)
+    for rule in mind.rules:
+        saved, vain, held = map(size_text, (rule.saved_bytes, rule.vain_bytes, rule.held_byte_s))
+        rules.add_row(rule.name, time_text(rule.keep_ms), saved, vain, held)
+    return Group(*map(_line, mind.decisions), "", rules)
+
+
+def _line(decision: Decision) -> Text:
+    times = f"{time_text(decision.from_ms)} -> {time_text(decision.to_ms)}"
+    shadow = " (shadow)" if decision.is_shadow else ""
+    words = f"keep {decision.rule.name} {times}{shadow}: {decision.sentence()}"
+    return Text(f"{decision.when:%H:%M:%S} {words}")
+
+
+def mind_json(mind: Mind) -> dict[str, Any]:
+    return {
+        "rules": [vars(rule) | {"name": rule.name} for rule in mind.rules],
+        "decisions": [
+            vars(d)
+            | {"when": d.when.isoformat(timespec="milliseconds"), "rule": d.rule.name}
+            | {"saved_us": round(d.saved_us, 1)}
+            for d in mind.decisions
+        ],
+    }

@@ -1,0 +1,337 @@
+#include "mind/keep.h"
+
+#include "live/live.h"
+#include "mind/falls.h"
+#include "profile/stack.h"
+
+enum {
+    TOGETHER_MS = 50,    /* falls so close are one */
+    DECIDE_MS = 250,     /* between two decisions, and between two episodes */
+    FADE_MS = 60 * 1000, /* what is known counts half after that */
+    MARGIN_SHARE = 16,   /* of all there could be to win */
+    KIB_SHIFT = 10,
+    STEP_SHARE = 32, /* of demand: smaller changes are no falls */
+    SITE_FRAMES = 4
+};
+
+/* All keys together: for one of which nothing is known. */
+enum { ANY_KEY = KEEP_KEYS };
+
+#define STEP_LEAST ((size_t)1 << 20)
+
+/* Times to live, in milliseconds: each about half as long again as the one before. Index 0: none. */
+static const uint16_t times[] = {0,    250,  500,  1000, 1500,  2000,
+                                 3000, 4000, 6000, 8000, 12000, 16000};
+enum { TIMES = sizeof times / sizeof times[0] };
+
+/* What is known of a key. */
+struct rule {
+    /* Of memory that was used again: by the shortest time that would have kept it, KiB and KiB * ms of
+     * gap. Index 0: not for so long that no time would have been worth it. */
+    uint64_t kib[TIMES], gap[TIMES];
+    uint64_t episode_ms; /* of the last one */
+    uint32_t episodes;   /* moments at which some was used again */
+    uint8_t chosen;      /* index into times */
+    bool is_changed;     /* since the last decision */
+    uint64_t saved_kib;  /* was kept and used again */
+    uint64_t vain_kib;   /* was kept and was not */
+    uint64_t held;       /* KiB * ms of both */
+};
+
+static struct {
+    struct falls falls;
+    struct rule rules[KEEP_KEYS + 1];
+    size_t level;
+    uint64_t decided_ms, faded_ms;
+    uint64_t decisions;
+} keep;
+
+/* Of each key that was ever used by site. Relaxed: what is shown, and a guess whose it was. */
+static struct {
+    _Atomic uint64_t site;
+    _Atomic uint32_t shift;
+} sites[KEEP_KEYS];
+
+/* ---- keys ---- */
+
+static uint64_t mixed(uint64_t x)
+{
+    x *=
+        0x9e3779b97f4a7c15u; /* 2^64 by the golden ratio: Knuth, The Art of Computer Programming 3, 6.4 */
+    return x ^ x >> 29;
+}
+
+/* A key that another block has, so that the number of each stays about the same and means nothing. */
+static uint16_t shuffled(uint16_t key)
+{
+    static _Atomic uint16_t last[KEEP_KEYS];
+    static _Atomic uint64_t turn;
+    uint64_t draw = mixed(add_relaxed(&turn, 1) + 1) >> 32;
+    _Atomic uint16_t *place = &last[draw % KEEP_KEYS];
+    uint16_t other = load_relaxed(place);
+    store_relaxed(place, key);
+    return other != 0 ? other : key;
+}
+
+uint16_t keep_key_of_site(size_t size)
+{
+    uintptr_t frames[SITE_FRAMES];
+    uint32_t depth = stack_capture(frames, SITE_FRAMES, false);
+    uint32_t shift = 63 - (uint32_t)__builtin_clzll(size);
+    uint64_t site = shift;
+    for (uint32_t i = 0; i < depth; i++)
+        site = mixed(site ^ frames[i]);
+    uint16_t key = (uint16_t)(1 + site % (KEEP_KEYS - 1));
+    store_relaxed(&sites[key].site, (uint64_t)(depth > 0 ? frames[0] : 0));
+    store_relaxed(&sites[key].shift, shift);
+    return hak_options.keep == KEEP_SHUFFLED ? shuffled(key) : key;
+}
+
+/* ---- what happened ---- */
+
+static uint32_t time_for(uint64_t gap)
+{
+    for (uint32_t i = 1; i < TIMES; i++) {
+        if (gap < times[i])
+            return i;
+    }
+    return 0;
+}
+
+static uint64_t kib_of(size_t bytes)
+{
+    return bytes >> KIB_SHIFT;
+}
+
+static void note_end(struct rule *r, const struct fall *fall, uint64_t gap, bool in_time)
+{
+    if (!fall->is_kept)
+        return;
+    uint64_t kib = kib_of(fall->bytes);
+    *(in_time ? &r->saved_kib : &r->vain_kib) += kib;
+    r->held += kib * gap;
+    r->is_changed = true;
+}
+
+static void learn(struct rule *r, uint64_t kib, uint64_t gap, uint64_t now)
+{
+    uint32_t i = time_for(gap);
+    r->kib[i] += kib;
+    r->gap[i] += kib * gap;
+    r->is_changed = true;
+    if (now - r->episode_ms >= DECIDE_MS) {
+        r->episode_ms = now;
+        r->episodes++;
+    }
+}
+
+static void note_used_again(const struct fall *fall, uint64_t now)
+{
+    uint64_t gap = now - fall->ms, kib = kib_of(fall->bytes);
+    note_end(&keep.rules[fall->key], fall, gap, true);
+    if (fall->is_old)
+        return;
+    learn(&keep.rules[fall->key], kib, gap, now);
+    learn(&keep.rules[ANY_KEY], kib, gap, now);
+}
+
+/* It has not been used again for so long that keeping it was not worth it, whatever comes. */
+static void note_old(struct fall *f)
+{
+    f->is_old = true;
+    keep.rules[f->key].kib[0] += kib_of(f->bytes);
+    keep.rules[ANY_KEY].kib[0] += kib_of(f->bytes);
+}
+
+static void follow(size_t in_use, uint16_t key, uint64_t now)
+{
+    size_t step = keep.level / STEP_SHARE > STEP_LEAST ? keep.level / STEP_SHARE : STEP_LEAST;
+    if (in_use + step <= keep.level) {
+        struct fall fall = {.bytes = keep.level - in_use, .ms = now, .key = key};
+        falls_push(&keep.falls, fall, TOGETHER_MS);
+        keep.level = in_use;
+    }
+    while (in_use >= keep.level + step) {
+        struct fall taken = falls_pop(&keep.falls, in_use - keep.level);
+        if (taken.bytes == 0)
+            taken.bytes = in_use - keep.level; /* higher than ever */
+        else
+            note_used_again(&taken, now);
+        keep.level += taken.bytes;
+    }
+}
+
+/* ---- decisions ---- */
+
+static uint64_t known_kib(const struct rule *r)
+{
+    uint64_t kib = 0;
+    for (uint32_t i = 0; i < TIMES; i++)
+        kib += r->kib[i];
+    return kib;
+}
+
+/* What a time would have been worth, in KiB * ms. */
+static int64_t score(uint16_t key, uint32_t time)
+{
+    const struct rule *r = &keep.rules[key];
+    uint64_t in_time = 0, held = 0;
+    for (uint32_t i = 1; i <= time; i++) {
+        in_time += r->kib[i];
+        held += r->gap[i];
+    }
+    held += (known_kib(r) - in_time) * times[time];
+    return (int64_t)(in_time * hak_options.keep_worth) - (int64_t)held;
+}
+
+static uint32_t best_time(uint16_t key)
+{
+    struct rule *r = &keep.rules[key];
+    uint32_t best = r->chosen;
+    int64_t margin = (int64_t)(known_kib(r) * hak_options.keep_worth / MARGIN_SHARE);
+    int64_t most = score(key, best) + margin;
+    for (uint32_t i = 0; i < TIMES; i++) {
+        int64_t s = score(key, i);
+        if (s > most) {
+            most = s;
+            best = i;
+        }
+    }
+    return best;
+}
+
+static void log_decision(uint16_t key, uint32_t from, uint32_t to, uint64_t now)
+{
+    struct live_area *a = live_area();
+    const struct rule *r = &keep.rules[key];
+    uint64_t number = keep.decisions++, in_time = 0, gap = 0;
+    if (a == NULL)
+        return;
+    for (uint32_t i = 1; i <= (to > from ? to : from); i++) {
+        in_time += r->kib[i];
+        gap += r->gap[i];
+    }
+    struct live_decisions *row = &a->decisions[number % LIVE_ROWS_decisions];
+    store_relaxed(&row->number, (uint64_t)0); /* it is not complete meanwhile */
+    store_relaxed(&row->ms, now);
+    store_relaxed(&row->rule, (uint32_t)key);
+    store_relaxed(&row->from_ms, (uint32_t)times[from]);
+    store_relaxed(&row->to_ms, (uint32_t)times[to]);
+    store_relaxed(&row->episodes, r->episodes);
+    store_relaxed(&row->seen_kib, known_kib(r));
+    store_relaxed(&row->reused_kib, in_time);
+    store_relaxed(&row->gap_ms, (uint32_t)(in_time != 0 ? gap / in_time : 0));
+    store_relaxed(&row->is_shadow, (uint32_t)(hak_options.keep == KEEP_SHADOW));
+    store_release(&row->number, number + 1);
+    uint64_t rows = number + 1 < LIVE_ROWS_decisions ? number + 1 : LIVE_ROWS_decisions;
+    live_raise_used(a, LIVE_TABLE_decisions, (uint32_t)rows);
+}
+
+static uint64_t least_bytes_of(uint16_t key)
+{
+    if (key == 0 || key == ANY_KEY)
+        return key == ANY_KEY;
+    uint32_t shift = (uint32_t)KEEP_FIRST_SHIFT + key - 1;
+    return (uint64_t)1 << (keep_is_by_site() ? load_relaxed(&sites[key].shift) : shift);
+}
+
+static uint64_t site_of(uint16_t key)
+{
+    return keep_is_by_site() && key != ANY_KEY ? load_relaxed(&sites[key].site) : 0;
+}
+
+static void show_rule(struct live_area *a, uint16_t key)
+{
+    const struct rule *r = &keep.rules[key];
+    struct live_rules *row = &a->rules[key];
+    store_relaxed(&row->least_bytes, least_bytes_of(key));
+    store_relaxed(&row->site, site_of(key));
+    store_relaxed(&row->keep_ms, (uint32_t)times[r->chosen]);
+    store_relaxed(&row->episodes, r->episodes);
+    store_relaxed(&row->saved_kib, r->saved_kib);
+    store_relaxed(&row->vain_kib, r->vain_kib);
+    store_relaxed(&row->held_kib_s, r->held / 1000);
+    live_raise_used(a, LIVE_TABLE_rules, (uint32_t)key + 1);
+}
+
+static void decide_key(uint16_t key, uint64_t now)
+{
+    struct rule *r = &keep.rules[key];
+    uint32_t from = r->chosen, to = best_time(key);
+    r->chosen = (uint8_t)to;
+    if (to != from)
+        log_decision(key, from, to, now);
+    struct live_area *a = live_area();
+    if (a != NULL && (r->is_changed || to != from))
+        show_rule(a, key);
+    r->is_changed = false;
+}
+
+static void fade(struct rule *r)
+{
+    for (uint32_t i = 0; i < TIMES; i++) {
+        r->kib[i] /= 2;
+        r->gap[i] /= 2;
+    }
+    r->episodes /= 2;
+}
+
+static void fade_if_due(uint64_t now)
+{
+    if (now - keep.faded_ms < FADE_MS)
+        return;
+    keep.faded_ms = now;
+    for (uint16_t key = 0; key <= ANY_KEY; key++)
+        fade(&keep.rules[key]);
+}
+
+static void decide(uint64_t now)
+{
+    keep.decided_ms = now;
+    for (uint16_t key = 0; key <= ANY_KEY; key++)
+        decide_key(key, now);
+    fade_if_due(now);
+}
+
+/* ---- what is kept ---- */
+
+static uint64_t time_of(uint16_t key)
+{
+    if (hak_options.keep == KEEP_FIXED)
+        return hak_options.keep_time;
+    uint16_t known = known_kib(&keep.rules[key]) != 0 ? key : ANY_KEY;
+    return times[keep.rules[known].chosen];
+}
+
+/* Whether a fall's pages are to be kept; notes what becomes of it. */
+static bool look_at(struct fall *f, uint64_t now)
+{
+    uint64_t age = now - f->ms;
+    struct rule *r = &keep.rules[f->key];
+    if (!f->is_old && age >= hak_options.keep_worth)
+        note_old(f);
+    bool was_kept = f->is_kept, is_kept = age < time_of(f->key);
+    if (was_kept && !is_kept)
+        note_end(r, f, age, false);
+    f->is_kept = is_kept;
+    return is_kept;
+}
+
+static size_t kept_bytes_now(uint64_t now)
+{
+    size_t bytes = 0;
+    for (uint32_t i = 0; i < keep.falls.count; i++) {
+        if (look_at(&keep.falls.at[i], now))
+            bytes += keep.falls.at[i].bytes;
+    }
+    return bytes;
+}
+
+size_t keep_look(size_t in_use, uint16_t key, uint64_t now_ms)
+{
+    follow(in_use, key, now_ms);
+    if (hak_options.keep != KEEP_FIXED && now_ms - keep.decided_ms >= DECIDE_MS)
+        decide(now_ms);
+    size_t bytes = kept_bytes_now(now_ms);
+    return hak_options.keep == KEEP_SHADOW ? 0 : bytes;
+}

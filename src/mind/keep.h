@@ -1,0 +1,54 @@
+/* Keep-alive: how long the pages of memory that fell free are kept, learnt for each key from how soon such
+ * memory was used again.
+ *
+ * A key is what was freed: small blocks, or blocks above 64 KiB by their size (a power of two), or by size
+ * and call stack. For each, a histogram of the gaps between a fall of demand and the rise that used it
+ * again, weighted by bytes. Every time-to-live that could have been chosen is scored after the fact: memory
+ * that was used again in time has saved touching it anew, and all that was kept has cost holding it.
+ * What touching a byte anew is worth, in the time for which it may be held instead, is the setting keep_worth. The best is
+ * taken if it beats the present one by a margin; without evidence nothing is kept beyond what purge.c does.
+ *
+ * There are no trials: the score of each choice follows from the gaps, whatever was chosen (decision 0047).
+ *
+ * Under the purge's lock, but for keys. Calls: falls, live, control (options). Called by: purge, front (keys). */
+#ifndef HAK_KEEP_H
+#define HAK_KEEP_H
+
+#include "control/options.h"
+#include "slab/slab.h"
+
+/* Values of the setting `keep`, in the order of its words. */
+enum keep_mode { KEEP_OFF, KEEP_FIXED, KEEP_SHADOW, KEEP_SIZE, KEEP_SITE, KEEP_SHUFFLED };
+
+/* Key 0: blocks of size classes. */
+enum { KEEP_KEYS = 64, KEEP_FIRST_SHIFT = UNIT_SHIFT };
+
+HAK_INLINE bool keep_is_on(void)
+{
+    return hak_options.learn && hak_options.keep != KEEP_OFF;
+}
+
+HAK_INLINE bool keep_is_by_site(void)
+{
+    return hak_options.learn && hak_options.keep >= KEEP_SITE;
+}
+
+/* Whether keys of a size differ from others of that size: for a block of more than a unit. */
+HAK_INLINE uint16_t keep_key_of_size(size_t size)
+{
+    return (uint16_t)(63 - __builtin_clzll(size) - KEEP_FIRST_SHIFT + 1);
+}
+
+/* By size and call stack, for a block that is about to be the program's. Without any lock. */
+uint16_t keep_key_of_site(size_t size);
+
+/* The key of a run or big block that is freed. */
+HAK_INLINE uint16_t keep_key_of(const struct slab *s)
+{
+    return keep_is_by_site() ? s->key : keep_key_of_size(s->size);
+}
+
+/* Follows demand. Returns how much of what it has fallen by should keep its pages. `key`: of what was freed last. */
+size_t keep_look(size_t in_use, uint16_t key, uint64_t now_ms);
+
+#endif

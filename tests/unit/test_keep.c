@@ -1,0 +1,266 @@
+/* Keep-alive: what is learnt from the gaps between falls of demand and rises, and what is then kept. The state is
+ * the process' own, so each test takes a key of its own and a time long after the one before. */
+#include "unit.h"
+
+#include "live/live.h"
+#include "mind/falls.h"
+#include "mind/keep.h"
+#include "os/os.h"
+
+enum { SECOND = 1000, HOUR = 3600 * SECOND };
+static const size_t low = 64 * MIB, high = 192 * MIB;
+
+static uint64_t now_ms;
+static uint16_t key;
+static struct options defaults;
+
+static int make_area(void **state)
+{
+    (void)state;
+    defaults = hak_options;
+    store_relaxed(&hak_live.due, true);
+    return live_make() != NULL ? 0 : -1;
+}
+
+static int next_key(void **state)
+{
+    (void)state;
+    hak_options = defaults;
+    hak_options.keep = KEEP_SIZE;
+    hak_options.keep_worth = 4 * SECOND;
+    now_ms += HOUR;
+    key++;
+    keep_look(low, key, now_ms);
+    now_ms += HOUR;
+    return 0;
+}
+
+static size_t look(size_t in_use, uint64_t after_ms)
+{
+    now_ms += after_ms;
+    return keep_look(in_use, key, now_ms);
+}
+
+/* Demand is high, falls, and is low for so long. */
+static void beat(uint64_t gap_ms)
+{
+    look(high, gap_ms);
+    look(low, SECOND / 10);
+}
+
+static uint64_t decisions(void)
+{
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < LIVE_ROWS_decisions; i++) {
+        uint64_t n = load_relaxed(&live_area()->decisions[i].number);
+        most = n > most ? n : most;
+    }
+    return most;
+}
+
+/* ---- falls ---- */
+
+static struct fall fall(size_t bytes, uint64_t ms, uint16_t of)
+{
+    return (struct fall){.bytes = bytes, .ms = ms, .key = of};
+}
+
+static void newest_falls_are_made_up_first(void **state)
+{
+    (void)state;
+    struct falls f = {0};
+    falls_push(&f, fall(10, 0, 1), 50);
+    falls_push(&f, fall(20, 100, 1), 50);
+    struct fall got = falls_pop(&f, 15);
+    assert_int_equal(got.bytes, 15);
+    assert_int_equal(got.ms, 100);
+    got = falls_pop(&f, 15);
+    assert_int_equal(got.bytes, 5);
+    got = falls_pop(&f, 15);
+    assert_int_equal(got.bytes, 10);
+    assert_int_equal(got.ms, 0);
+    assert_int_equal(falls_pop(&f, 1).bytes, 0);
+}
+
+static void falls_of_a_moment_are_one(void **state)
+{
+    (void)state;
+    struct falls f = {0};
+    falls_push(&f, fall(10, 0, 1), 50);
+    falls_push(&f, fall(20, 49, 1), 50);
+    assert_int_equal(f.count, 1);
+    falls_push(&f, fall(20, 50, 1), 50);
+    falls_push(&f, fall(20, 51, 2), 50);
+    assert_int_equal(f.count, 3);
+}
+
+static void the_oldest_falls_become_one_when_there_are_too_many(void **state)
+{
+    (void)state;
+    struct falls f = {0};
+    for (uint64_t i = 0; i < 3 * FALLS_MOST; i++)
+        falls_push(&f, fall(i + 1, 100 * i, 1), 50);
+    assert_int_equal(f.count, FALLS_MOST);
+    size_t sum = 0;
+    for (uint32_t i = 0; i < f.count; i++)
+        sum += f.at[i].bytes;
+    assert_int_equal(sum, 3 * FALLS_MOST * (3 * FALLS_MOST + 1) / 2);
+    for (uint32_t i = 1; i < f.count; i++)
+        assert_at(f.at[i].ms == 100 * (2 * FALLS_MOST + i), i);
+}
+
+/* ---- what is kept ---- */
+
+static void nothing_is_kept_of_what_fell_once(void **state)
+{
+    (void)state;
+    look(high, SECOND);
+    assert_int_equal(look(low, SECOND), 0);
+    assert_int_equal(look(low, SECOND), 0);
+}
+
+static void a_rhythm_is_kept_just_long_enough(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 3; i++)
+        beat(2200);
+    assert_int_equal(look(low, 2200), high - low);
+    assert_int_equal(look(low, 2 * SECOND), 0);
+}
+
+static void a_gap_that_is_not_worth_it_is_never_kept(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 20; i++) {
+        beat(4500);
+        assert_at(look(low, 1) == 0, i);
+    }
+}
+
+static void what_it_is_worth_is_a_setting(void **state)
+{
+    (void)state;
+    hak_options.keep_worth = 10 * SECOND;
+    for (int i = 0; i < 3; i++)
+        beat(5 * SECOND);
+    assert_int_equal(look(low, 5 * SECOND), high - low);
+}
+
+static void a_rhythm_that_ends_is_dropped(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 5; i++)
+        beat(SECOND + SECOND / 2);
+    assert_int_equal(look(low, 1), high - low);
+    for (int i = 0; i < 20; i++)
+        beat(30 * SECOND);
+    assert_int_equal(look(low, 1), 0);
+}
+
+static void a_gap_that_varies_changes_nothing(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 5; i++)
+        beat(2200);
+    uint64_t before = decisions();
+    for (uint64_t i = 0; i < 100; i++)
+        beat(2050 + 37 * i % 800);
+    assert_true(decisions() <= before + 2);
+}
+
+static void small_changes_are_no_falls(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 10; i++) {
+        look(low + low / 40, SECOND);
+        look(low, SECOND);
+    }
+    assert_int_equal(look(low, 1), 0);
+}
+
+static void a_key_of_which_nothing_is_known_goes_by_all(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 40; i++)
+        beat(SECOND + SECOND / 2);
+    look(high, SECOND);
+    now_ms += SECOND;
+    assert_int_equal(keep_look(low, ++key, now_ms), high - low);
+}
+
+static void fixed_keeps_all_for_its_time(void **state)
+{
+    (void)state;
+    hak_options.keep = KEEP_FIXED;
+    hak_options.keep_time = 3 * SECOND;
+    look(high, SECOND);
+    assert_int_equal(look(low, SECOND), high - low);
+    assert_int_equal(look(low, 3 * SECOND - 1), high - low);
+    assert_int_equal(look(low, 1), 0);
+}
+
+static void a_shadow_decides_and_keeps_nothing(void **state)
+{
+    (void)state;
+    hak_options.keep = KEEP_SHADOW;
+    uint64_t before = decisions();
+    for (int i = 0; i < 5; i++) {
+        beat(2200);
+        assert_at(look(low, 1) == 0, i);
+    }
+    assert_true(decisions() > before);
+    assert_int_equal(
+        load_relaxed(&live_area()->decisions[(decisions() - 1) % LIVE_ROWS_decisions].is_shadow),
+        1);
+}
+
+static void what_was_kept_is_counted(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 5; i++)
+        beat(2200);
+    const struct live_rules *row = &live_area()->rules[key];
+    uint64_t saved = load_relaxed(&row->saved_kib), vain = load_relaxed(&row->vain_kib);
+    uint64_t held = load_relaxed(&row->held_kib_s);
+    beat(2200);
+    look(low, SECOND / 2);
+    assert_int_equal(load_relaxed(&row->saved_kib) - saved, (high - low) >> 10);
+    assert_int_equal(load_relaxed(&row->vain_kib), vain);
+    assert_true(load_relaxed(&row->held_kib_s) - held >= 2 * (high - low) >> 10);
+    look(low, 29 * SECOND);
+    beat(SECOND);
+    assert_true(load_relaxed(&row->vain_kib) - vain >= (high - low) >> 10);
+}
+
+/* ---- keys ---- */
+
+static void sizes_have_keys_by_powers_of_two(void **state)
+{
+    (void)state;
+    assert_int_equal(keep_key_of_size(UNIT_SIZE + 1), keep_key_of_size(2 * UNIT_SIZE - 1));
+    assert_int_not_equal(keep_key_of_size(UNIT_SIZE), 0);
+    assert_int_not_equal(keep_key_of_size(MIB), keep_key_of_size(2 * MIB));
+    assert_true(keep_key_of_size(PTRDIFF_MAX) < KEEP_KEYS);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(newest_falls_are_made_up_first),
+        cmocka_unit_test(falls_of_a_moment_are_one),
+        cmocka_unit_test(the_oldest_falls_become_one_when_there_are_too_many),
+        cmocka_unit_test_setup(nothing_is_kept_of_what_fell_once, next_key),
+        cmocka_unit_test_setup(a_rhythm_is_kept_just_long_enough, next_key),
+        cmocka_unit_test_setup(a_gap_that_is_not_worth_it_is_never_kept, next_key),
+        cmocka_unit_test_setup(what_it_is_worth_is_a_setting, next_key),
+        cmocka_unit_test_setup(a_rhythm_that_ends_is_dropped, next_key),
+        cmocka_unit_test_setup(a_gap_that_varies_changes_nothing, next_key),
+        cmocka_unit_test_setup(small_changes_are_no_falls, next_key),
+        cmocka_unit_test_setup(a_key_of_which_nothing_is_known_goes_by_all, next_key),
+        cmocka_unit_test_setup(fixed_keeps_all_for_its_time, next_key),
+        cmocka_unit_test_setup(a_shadow_decides_and_keeps_nothing, next_key),
+        cmocka_unit_test_setup(what_was_kept_is_counted, next_key),
+        cmocka_unit_test(sizes_have_keys_by_powers_of_two),
+    };
+    return cmocka_run_group_tests(tests, make_area, NULL);
+}

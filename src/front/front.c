@@ -163,7 +163,7 @@ static void note_pages(struct heap *h, void *p, size_t size)
 {
     struct slab *s = slab_at(unit_of(p));
     if (keep_is_by_site())
-        s->key = keep_key_of_site(s->size);
+        s->key = s->size < UNIT_SIZE ? 0 : keep_key_of_site(s->size);
     s->sampled = h != NULL && sampler_counts(&h->magazines.sampler, size) &&
                  sampled_note(&h->magazines.sampler, p, size, s->size);
 }

@@ -20,7 +20,7 @@
 /* Values of the setting `keep`, in the order of its words. */
 enum keep_mode { KEEP_OFF, KEEP_FIXED, KEEP_SHADOW, KEEP_SIZE, KEEP_SITE, KEEP_SHUFFLED };
 
-/* Key 0: blocks of size classes. */
+/* Key 0: blocks below 64 KiB. */
 enum { KEEP_KEYS = 64, KEEP_FIRST_SHIFT = UNIT_SHIFT };
 
 HAK_INLINE bool keep_is_on(void)
@@ -33,13 +33,13 @@ HAK_INLINE bool keep_is_by_site(void)
     return hak_options.learn && hak_options.keep >= KEEP_SITE;
 }
 
-/* Whether keys of a size differ from others of that size: for a block of more than a unit. */
 HAK_INLINE uint16_t keep_key_of_size(size_t size)
 {
-    return (uint16_t)(63 - __builtin_clzll(size) - KEEP_FIRST_SHIFT + 1);
+    size_t units = size >> KEEP_FIRST_SHIFT;
+    return units == 0 ? 0 : (uint16_t)(64 - __builtin_clzll(units));
 }
 
-/* By size and call stack, for a block that is about to be the program's. Without any lock. */
+/* By size and call stack, for a block of a unit or more that is about to be the program's. Without any lock. */
 uint16_t keep_key_of_site(size_t size);
 
 /* The key of a run or big block that is freed. */

@@ -23,8 +23,8 @@ static struct {
     _Atomic uint64_t last_ms; /* time of the last purge */
     _Atomic size_t total;
     _Atomic size_t big_fresh_seen;
-    _Atomic size_t
-        kept; /* bytes that should keep their pages by what was learnt, at the last look */
+    _Atomic bool follows; /* more than `retain` was in use once: before there is nothing to learn */
+    _Atomic size_t kept;  /* bytes that are to keep their pages by what was learnt */
     _Atomic bool refused; /* the kernel took nothing back at the last purge */
     /* What was in use: most and least of the current window, most of the one before. Looked at where
      * memory is taken from the kernel and where much is free, so it misses `retain` at most. */
@@ -107,6 +107,11 @@ static size_t learnt_to_keep(size_t in_use)
 {
     if (!keep_is_on())
         return 0;
+    if (!load_relaxed(&purge.follows)) {
+        if (in_use <= hak_options.retain)
+            return 0;
+        store_relaxed(&purge.follows, true);
+    }
     thread_enter();
     if (lock_try(&purge.lock)) {
         store_relaxed(&purge.kept, keep_look(in_use, hak_thread.freed_key, os_now_ms()));

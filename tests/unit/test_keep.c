@@ -238,7 +238,9 @@ static void sizes_have_keys_by_powers_of_two(void **state)
 {
     (void)state;
     assert_int_equal(keep_key_of_size(UNIT_SIZE + 1), keep_key_of_size(2 * UNIT_SIZE - 1));
-    assert_int_not_equal(keep_key_of_size(UNIT_SIZE), 0);
+    assert_int_equal(keep_key_of_size(UNIT_SIZE), 1);
+    assert_int_equal(keep_key_of_size(UNIT_SIZE - 1), 0);
+    assert_int_equal(keep_key_of_size(hak_region.page_size), 0);
     assert_int_not_equal(keep_key_of_size(MIB), keep_key_of_size(2 * MIB));
     assert_true(keep_key_of_size(PTRDIFF_MAX) < KEEP_KEYS);
 }

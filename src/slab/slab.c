@@ -149,30 +149,42 @@ static uint32_t what_lies_in(size_t unit)
     }
 }
 
+static void show_in(struct live_area *a, size_t unit, uint32_t what)
+{
+    store_relaxed(&a->units[unit].what, what);
+    live_raise_used(a, LIVE_TABLE_units, (uint32_t)unit + 1);
+}
+
+/* No area after the fence: whoever makes one has a fence to come, after which the line is read. */
 void unit_show(size_t unit)
 {
+    uint32_t what = what_lies_in(unit);
+    store_relaxed(&slab_at(unit)->shown, what);
     struct live_area *a = live_area();
-    if (a == NULL || unit >= LIVE_ROWS_units)
-        return;
-    store_relaxed(&a->units[unit].what, what_lies_in(unit));
-    live_raise_used(a, LIVE_TABLE_units, (uint32_t)unit + 1);
+    if (a == NULL) {
+        atomic_thread_fence(memory_order_seq_cst);
+        a = live_area();
+    }
+    if (a != NULL && unit < LIVE_ROWS_units)
+        show_in(a, unit, what);
 }
 
 /* Its owner, who changes it meanwhile, shows it itself; what was read before and stored after that is found out by
  * looking again. */
 static void show_in_new_area(struct live_area *a, size_t unit)
 {
-    do {
-        unit_show(unit);
+    const struct slab *s = slab_at(unit);
+    uint32_t what = load_relaxed(&s->shown);
+    for (uint32_t shown = 0; what != shown; what = load_relaxed(&s->shown)) {
+        show_in(a, unit, shown = what);
         atomic_thread_fence(memory_order_seq_cst);
-    } while (load_relaxed(&a->units[unit].what) != what_lies_in(unit));
+    }
 }
 
 void units_show(void)
 {
     struct live_area *a = live_area();
-    for (size_t unit = 0; unit < region_top() * GRANULE_UNITS && unit < LIVE_ROWS_units; unit++) {
-        if (unit_word(unit) != WORD_NONE)
-            show_in_new_area(a, unit);
-    }
+    atomic_thread_fence(memory_order_seq_cst); /* see unit_show */
+    for (size_t unit = 0; unit < region_top() * GRANULE_UNITS && unit < LIVE_ROWS_units; unit++)
+        show_in_new_area(a, unit);
 }

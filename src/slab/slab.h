@@ -64,7 +64,9 @@ struct slab {
     uint8_t run_at; /* page of the unit at which a run or paged slab starts; else 0 */
     bool sampled; /* a run or big block that the sampler knows; its owner's, or who has the block */
     uint16_t key; /* of a run or big block: mind/keep.h, if keys depend on the call stack */
-    size_t size;  /* of a run or big block: usable bytes */
+    /* What the live area says of the unit. Stored by whom the unit belongs to, read by who makes an area. */
+    _Atomic uint32_t shown;
+    size_t size;     /* of a run or big block: usable bytes */
     size_t granules; /* of a big block */
 };
 
@@ -138,7 +140,8 @@ HAK_INLINE size_t class_slab_bytes(uint32_t class)
 /* Kinds of what the live area's table `units` says. */
 enum unit_kind { UNIT_SLAB = 1, UNIT_HEAP, UNIT_SAMPLED, UNIT_RUN, UNIT_BIG };
 
-/* Shows in the live area what lies in a unit, by its word and its line. Its owner, after a change of either. */
+/* Shows in the live area, and in the line for areas to come, what lies in a unit, by its word and its line. Its
+ * owner, after a change of either. */
 void unit_show(size_t unit);
 
 /* The same for all units there are, in a new area. */

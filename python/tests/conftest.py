@@ -38,6 +38,21 @@ def marker_library(compiler: str, tmp_path_factory: pytest.TempPathFactory) -> P
     return library
 
 
+OwnFailure = Callable[[list[str], int, str], None]
+
+
+@pytest.fixture
+def own_failure(hakmem: Run, marker_library: Path) -> OwnFailure:
+    """Checks that `hakmem run` with the arguments fails with that status and message."""
+
+    def check(arguments: list[str], status: int, message: str) -> None:
+        result = hakmem("run", "--library", marker_library, *arguments)
+        assert result.returncode == status
+        assert message in result.stderr
+
+    return check
+
+
 @pytest.fixture
 def hakmem(tmp_path: Path) -> Run:
     """Runs the command line in a process of its own, from a clone that has profiles only."""

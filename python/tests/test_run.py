@@ -5,7 +5,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from conftest import Run
+from conftest import OwnFailure, Run
 
 from hakmem.launch import with_preload
 
@@ -46,11 +46,9 @@ def test_options_after_the_program_are_the_programs(hakmem: Run, marker_library:
     ],
 )
 def test_own_failures(
-    hakmem: Run, marker_library: Path, arguments: list[str], status: int, message: str
+    own_failure: OwnFailure, arguments: list[str], status: int, message: str
 ) -> None:
-    result = hakmem("run", "--library", marker_library, *arguments)
-    assert result.returncode == status
-    assert message in result.stderr
+    own_failure(arguments, status, message)
 
 
 def test_broken_program_cannot_run(hakmem: Run, marker_library: Path, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Real programs that build up something in memory and then wait, each until its input ends."""
 
+import argparse
 import os
 import re
 import shutil
@@ -11,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python"))
@@ -19,9 +21,14 @@ from hakmem.jobs import template_source
 
 # Only the distribution's own programs: what a user has put elsewhere is not known to be the same.
 SYSTEM_PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
+MISSING = 77
 READY = "ready"
 TIMEOUT_S = 120
 POLL_S = 0.02
+
+
+class MissingError(Exception):
+    """What the test needs and is not there."""
 
 
 class NotReadyError(Exception):
@@ -91,6 +98,29 @@ class Stopped:
 
 
 Program = Speaker | Server | Stopped
+
+
+def parser_for(description: str | None) -> argparse.ArgumentParser:
+    """Of a test that runs programs with the library."""
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--library", type=Path, required=True, help="the library to preload")
+    return parser
+
+
+def status_of(test: Callable[[], list[str]]) -> int:
+    """Of a test that names addresses, and gives its complaints."""
+    try:
+        if find_spec("symbolic") is None:
+            raise MissingError("the Python packages of the extra 'insight': ./hakmem setup")
+        found = test()
+    except MissingError as error:
+        print(f"skipped, what is missing: {error}")
+        return MISSING
+    for complaint in found:
+        print(f"FAILED: {complaint}")
+    return 1 if found else 0
 
 
 def find(name: str) -> str:

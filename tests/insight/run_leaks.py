@@ -8,7 +8,6 @@ none.
 Exits with 0 if so, 1 if not, 77 if something that it needs is missing.
 """
 
-import argparse
 import json
 import os
 import shutil
@@ -22,16 +21,23 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from pathlib import Path
 from socket import socket
 from typing import Any
 
-from programs import NotReadyError, connected, find, started, wait_until
+from programs import (
+    MissingError,
+    NotReadyError,
+    connected,
+    find,
+    parser_for,
+    started,
+    status_of,
+    wait_until,
+)
 
 HERE = Path(__file__).resolve().parent
 SOURCE = HERE.parents[1] / "python"
-MISSING = 77
 # A leak that is as even as the program's rounds is named with certainty: the profile then has some
 # 100 samples of each quarter of its time.
 LEAST_ROUNDS = 400
@@ -44,10 +50,6 @@ AS_JSON = ("--json", "--view", "total")
 TIMEOUT_S = 120
 REDIS_KEYS = 20000
 VISITS = 40
-
-
-class MissingError(Exception):
-    """What the test needs and is not there."""
 
 
 @dataclass
@@ -266,26 +268,17 @@ CASES = {
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--library", type=Path, required=True, help="the library to preload")
+    parser = parser_for(__doc__)
     parser.add_argument("case", choices=CASES)
     args = parser.parse_args()
-    if find_spec("symbolic") is None:
-        print("skipped: the Python packages of the extra 'insight' are missing: ./hakmem setup")
-        return MISSING
-    library = args.library.resolve()
-    found = []
-    try:
-        for leaks in (True, False):
-            found += try_case(args.case, CASES[args.case], library, leaks)
-    except MissingError as error:
-        print(f"skipped: {error}")
-        return MISSING
-    for complaint in found:
-        print(f"FAILED: {complaint}")
-    return 1 if found else 0
+    case, library = CASES[args.case], args.library.resolve()
+    return status_of(
+        lambda: [
+            complaint
+            for leaks in (True, False)
+            for complaint in try_case(args.case, case, library, leaks)
+        ]
+    )
 
 
 if __name__ == "__main__":

@@ -10,21 +10,18 @@ not, 77 if the packages that name addresses are missing.
 
 from __future__ import annotations
 
-import argparse
 import re
 import sys
 import tempfile
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from programs import NotReadyError, started, until_ready
+from programs import NotReadyError, parser_for, started, status_of, until_ready
 
 if TYPE_CHECKING:
     from hakmem.insight.confidence import Interval
 
-MISSING = 77
 SITES = 3
 # Some 4,500 samples a site tell its bytes to 1.2 % (one standard deviation): a right profile is off
 # by 5 % once in 60,000 sites, and at two of 15 once in 40 million times.
@@ -113,24 +110,18 @@ def try_coarse(program: Path, library: Path) -> list[str]:
     return [f"{s.name}: {s.truth}, told {s.told.low:.0f} to {s.told.high:.0f}" for s in missed]
 
 
+def complaints(program: Path, library: Path) -> list[str]:
+    try:
+        return try_fine(program, library) + try_coarse(program, library)
+    except (NotReadyError, WrongError) as error:
+        return [str(error)]
+
+
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--library", type=Path, required=True, help="the library to preload")
+    parser = parser_for(__doc__)
     parser.add_argument("--program", type=Path, required=True, help="truth")
     args = parser.parse_args()
-    if find_spec("symbolic") is None:
-        print("skipped: the Python packages of the extra 'insight' are missing: ./hakmem setup")
-        return MISSING
-    library, program = args.library.resolve(), args.program.resolve()
-    try:
-        found = try_fine(program, library) + try_coarse(program, library)
-    except (NotReadyError, WrongError) as error:
-        found = [str(error)]
-    for complaint in found:
-        print(f"FAILED: {complaint}")
-    return 1 if found else 0
+    return status_of(lambda: complaints(args.program.resolve(), args.library.resolve()))
 
 
 if __name__ == "__main__":

@@ -8,19 +8,26 @@ run_why.py --library PATH --threads EXE  many_threads, which knows what it has a
 Exits with 0 if each adds up, 1 if one does not, 77 if a program that was named is missing.
 """
 
-import argparse
 import re
 import sys
 import tempfile
 from pathlib import Path
 
-from programs import PROGRAMS, NotReadyError, Program, find, started, until_ready
+from programs import (
+    MISSING,
+    PROGRAMS,
+    NotReadyError,
+    Program,
+    find,
+    parser_for,
+    started,
+    until_ready,
+)
 
 from hakmem.errors import HakmemError
 from hakmem.insight.rows import Row
 from hakmem.insight.why import Explanation, why
 
-MISSING = 77
 LEAST_PROGRAMS = 10
 UNEXPLAINED_MOST = 0.01  # of RSS
 # What many_threads knows against what is counted.
@@ -122,10 +129,7 @@ def wrong_counts(e: Explanation, known: dict[str, int]) -> list[str]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--library", type=Path, required=True, help="the library to preload")
+    parser = parser_for(__doc__)
     parser.add_argument("--all", action="store_true", help="every program there is")
     parser.add_argument("--threads", type=Path, metavar="EXE", help="many_threads")
     parser.add_argument("names", nargs="*", metavar="NAME")

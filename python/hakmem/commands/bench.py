@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from hakmem.clone import RELEASE, Clone, require_clone
-from hakmem.commands.options import baseline_file, method_options, output_options
+from hakmem.commands.options import file_path, method_options, output_options
 from hakmem.errors import HakmemError
 from hakmem.terminal import say
 
@@ -79,16 +79,17 @@ class Choice:
 @click.option("--a", metavar="WHAT", help="A/B of hakmem: revision, ., library, profile, k:v,...")
 @click.option("--b", metavar="WHAT", help="Compared with --a; the working tree if left out.")
 @click.option(
-    "--against", type=baseline_file(True), metavar="FILE", help="Fail if worse than this baseline."
+    "--against",
+    type=file_path(exists=True),
+    metavar="FILE",
+    help="Fail if worse than this baseline.",
 )
-@click.option(
-    "--save-baseline", type=baseline_file(False), metavar="FILE", help="For later --against."
-)
+@click.option("--save-baseline", type=file_path(), metavar="FILE", help="For later --against.")
 @click.option("--goals", is_flag=True, help="Is it ahead? Holds the run against bench/goals.toml.")
 @click.option(
     "--from",
     "saved",
-    type=baseline_file(True),
+    type=file_path(exists=True),
     metavar="FILE",
     help="Instead of measuring: show the figures that --json saved.",
 )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hakmem.commands.report import output
+from hakmem.commands.options import file_path, view_option
 from hakmem.errors import HakmemError
 from hakmem.terminal import say
 
@@ -26,18 +26,13 @@ Examples:
 
 
 @click.command(epilog=EXAMPLES)
-@click.option("--html", metavar="FILE", type=output(), help="A page with a flame graph by change.")
 @click.option(
-    "--collapsed", metavar="FILE", type=output(), help="Stacks as text, bytes before and after."
+    "--html", metavar="FILE", type=file_path(), help="A page with a flame graph by change."
 )
 @click.option(
-    "--view",
-    "view_name",
-    type=click.Choice(["live", "total", "peak"]),
-    default="live",
-    show_default=True,
-    help="Live now, allocated since the start, or live at the peak.",
+    "--collapsed", metavar="FILE", type=file_path(), help="Stacks as text, bytes before and after."
 )
+@view_option
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 @click.argument("before", metavar="BEFORE")
 @click.argument("after", metavar="AFTER")

@@ -1,4 +1,4 @@
-"""Options that bench and compare share, and the kinds of values they take."""
+"""Options that several commands share, and the kinds of values they take."""
 
 import re
 from collections.abc import Callable
@@ -29,7 +29,7 @@ class Duration(click.ParamType[float]):
         return float(match[1]) * SECONDS[match[2]]
 
 
-def _file(exists: bool = False) -> click.Path:
+def file_path(exists: bool = False) -> click.Path:
     return click.Path(dir_okay=False, exists=exists, path_type=Path)
 
 
@@ -37,10 +37,16 @@ def output_options(command: Command) -> Command:
     """--json, --html, --markdown and --png."""
     for option in (
         click.option("--png", type=click.Path(path_type=Path), metavar="DIR", help="Pictures."),
-        click.option("--markdown", type=_file(), metavar="FILE", help="The tables, for a README."),
-        click.option("--html", type=_file(), metavar="FILE", help="The report page."),
         click.option(
-            "--json", "json_file", type=_file(), metavar="FILE", help="All figures; - prints them."
+            "--markdown", type=file_path(), metavar="FILE", help="The tables, for a README."
+        ),
+        click.option("--html", type=file_path(), metavar="FILE", help="The report page."),
+        click.option(
+            "--json",
+            "json_file",
+            type=file_path(),
+            metavar="FILE",
+            help="All figures; - prints them.",
         ),
     ):
         command = option(command)
@@ -74,5 +80,13 @@ def method_options(command: Command) -> Command:
     return command
 
 
-def baseline_file(exists: bool) -> click.Path:
-    return _file(exists)
+def view_option(command: Command) -> Command:
+    """--view."""
+    return click.option(
+        "--view",
+        "view_name",
+        type=click.Choice(["live", "total", "peak"]),
+        default="live",
+        show_default=True,
+        help="Live now, allocated since the start, or live at the peak.",
+    )(command)

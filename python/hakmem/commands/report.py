@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from hakmem.commands.options import file_path, view_option
+
 EXAMPLES = """\b
 Examples:
   ./hakmem report 4711
@@ -14,23 +16,14 @@ Examples:
   ./hakmem report 4711 --collapsed heap.folded --speedscope heap.json"""
 
 
-def output() -> click.Path:
-    return click.Path(dir_okay=False, path_type=Path)
-
-
 @click.command(epilog=EXAMPLES)
-@click.option("--html", metavar="FILE", type=output(), help="A page with flame graph and tables.")
-@click.option("--pprof", metavar="FILE", type=output(), help="For pprof, Parca and Pyroscope.")
-@click.option("--collapsed", metavar="FILE", type=output(), help="Stacks as text, with bytes.")
-@click.option("--speedscope", metavar="FILE", type=output(), help="For speedscope.app.")
 @click.option(
-    "--view",
-    "view_name",
-    type=click.Choice(["live", "total", "peak"]),
-    default="live",
-    show_default=True,
-    help="Live now, allocated since the start, or live at the peak.",
+    "--html", metavar="FILE", type=file_path(), help="A page with flame graph and tables."
 )
+@click.option("--pprof", metavar="FILE", type=file_path(), help="For pprof, Parca and Pyroscope.")
+@click.option("--collapsed", metavar="FILE", type=file_path(), help="Stacks as text, with bytes.")
+@click.option("--speedscope", metavar="FILE", type=file_path(), help="For speedscope.app.")
+@view_option
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 @click.argument("target", metavar="PID|FILE")
 def report(

@@ -10,6 +10,7 @@ import click
 from rich.console import Console, RenderableType
 
 from hakmem.cli import examples
+from hakmem.commands.options import file_path
 from hakmem.errors import HakmemError
 from hakmem.insight import text
 from hakmem.insight.area import area_of
@@ -39,7 +40,7 @@ PROMETHEUS_SUFFIX = ".prom"
 @click.option("--openmetrics", is_flag=True, help="As OpenMetrics text.")
 @click.option(
     "--output",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=file_path(),
     metavar="FILE",
     help="Into this file, which is replaced at once; FILE.prom: for node_exporter.",
 )
@@ -80,14 +81,14 @@ def stats(
     if listen is not None:
         return _serve(chosen, listen, allow_remote)
     render = _renderer(as_json, openmetrics, output, single=len(targets) == 1)
-    _emit(render(chosen.strictly(), []), output)
-    while interval is not None:
+    seen, unread = chosen.strictly(), list[int]()
+    while seen or every:
+        _emit(render(seen, unread), output)
+        if interval is None:
+            return 0
         time.sleep(interval)
         seen, unread = chosen.leniently()
-        if not seen and not every:
-            say("ended")
-            return 0
-        _emit(render(seen, unread), output)
+    say("ended")
     return 0
 
 
@@ -150,10 +151,9 @@ Render = Callable[[list[Numbers], list[int]], str]
 def _renderer(as_json: bool, openmetrics: bool, output: Path | None, single: bool) -> Render:
     if as_json:
         return lambda seen, unread: _json(seen, single)
-    if openmetrics:
-        return lambda seen, unread: _metrics(seen, unread, prometheus=False)
-    if output is not None and output.suffix == PROMETHEUS_SUFFIX:
-        return lambda seen, unread: _metrics(seen, unread, prometheus=True)
+    prometheus = not openmetrics and output is not None and output.suffix == PROMETHEUS_SUFFIX
+    if openmetrics or prometheus:
+        return lambda seen, unread: _metrics(seen, unread, prometheus)
     return lambda seen, unread: _text(seen, output is None)
 
 

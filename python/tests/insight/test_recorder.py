@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import Run
+from conftest import OwnFailure, Run
 from synthetic_area import build
 
 from hakmem.insight.recorder import MOST_POINTS, PAUSE_S, ResidentMemory
@@ -66,17 +66,22 @@ def script(folder: Path, text: str) -> Path:
     return path
 
 
-def test_page_of_a_program(
-    hakmem: Run, marker_library: Path, tmp_path: Path, writer: list[str | Path]
-) -> None:
+@pytest.fixture
+def reported(hakmem: Run, marker_library: Path) -> Run:
+    """Runs a program with `--report`: the page, then the program's words."""
+    return lambda page, *program: hakmem(
+        "run", "--library", marker_library, "--report", page, "--", *program
+    )
+
+
+def test_page_of_a_program(reported: Run, tmp_path: Path, writer: list[str | Path]) -> None:
     program = script(
         tmp_path,
         'print(os.environ["HAKMEM_PROFILE_UNWIND"])\nwrite_profile()\n'
         "time.sleep(0.5)\nsys.exit(42)\n",
     )
     page = tmp_path / "page.html"
-    options = ["run", "--library", marker_library, "--report", page, "--"]
-    result = hakmem(*options, sys.executable, "-S", program, *writer)
+    result = reported(page, sys.executable, "-S", program, *writer)
     assert result.returncode == 42, result.stderr
     assert result.stdout == "1\n"
     assert "preloaded" in result.stderr
@@ -87,30 +92,26 @@ def test_page_of_a_program(
     assert '"rss":[]' not in text
 
 
-def test_children_are_counted(
-    hakmem: Run, marker_library: Path, tmp_path: Path, writer: list[str | Path]
-) -> None:
+def test_children_are_counted(reported: Run, tmp_path: Path, writer: list[str | Path]) -> None:
     program = script(tmp_path, "if not os.fork():\n write_profile(); os._exit(0)\nos.wait()\n")
     page = tmp_path / "page.html"
-    options = ["run", "--library", marker_library, "--report", page, "--"]
-    result = hakmem(*options, sys.executable, "-S", program, *writer)
+    result = reported(page, sys.executable, "-S", program, *writer)
     assert result.returncode == 0
     assert "1 of its child processes did" in result.stderr
     assert not page.exists()
 
 
-def test_program_ended_by_a_signal(hakmem: Run, marker_library: Path, tmp_path: Path) -> None:
+def test_program_ended_by_a_signal(reported: Run, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
-    options = ["run", "--library", marker_library, "--report", page, "--"]
-    result = hakmem(*options, "sh", "-c", "kill -SEGV $$")
+    result = reported(page, "sh", "-c", "kill -SEGV $$")
     assert result.returncode == 128 + signal.SIGSEGV
     assert "ended by SIGSEGV" in result.stderr
     assert not page.exists()
 
 
-def test_program_that_leaves_no_profile(hakmem: Run, marker_library: Path, tmp_path: Path) -> None:
+def test_program_that_leaves_no_profile(reported: Run, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
-    result = hakmem("run", "--library", marker_library, "--report", page, "--", "true")
+    result = reported(page, "true")
     assert result.returncode == 0
     assert "left no profile" in result.stderr
 
@@ -125,11 +126,9 @@ def test_program_that_leaves_no_profile(hakmem: Run, marker_library: Path, tmp_p
     ],
 )
 def test_own_failures(
-    hakmem: Run, marker_library: Path, arguments: list[str], status: int, message: str
+    own_failure: OwnFailure, arguments: list[str], status: int, message: str
 ) -> None:
-    result = hakmem("run", "--library", marker_library, *arguments)
-    assert result.returncode == status
-    assert message in result.stderr
+    own_failure(arguments, status, message)
 
 
 def test_signals_reach_the_program(marker_library: Path, tmp_path: Path) -> None:

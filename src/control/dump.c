@@ -27,67 +27,76 @@ void path_of_process(char *out, size_t room, const char *path)
     os_format(out, room, "%s%u%s", head, (size_t)getpid(), mark + 2);
 }
 
-/* ---- the area ---- */
+/* ---- the file ---- */
 
-static bool write_at(int fd, const void *from, size_t length, size_t offset)
+struct file {
+    int fd;
+    size_t at;  /* where the next bytes go */
+    bool whole; /* nothing is missing; else errno says why */
+};
+
+static void put(struct file *f, const void *bytes, size_t length)
 {
-    const char *at = from;
-    while (length > 0) {
-        ssize_t n = pwrite(fd, at, length, (off_t)offset);
+    const char *from = bytes;
+    while (f->whole && length > 0) {
+        ssize_t n = pwrite(f->fd, from, length, (off_t)f->at);
         if (n < 0 && errno == EINTR)
             continue;
-        if (n <= 0)
-            return false;
-        at += n;
-        offset += (size_t)n;
+        if (n == 0)
+            errno = ENOSPC;
+        if (n <= 0) {
+            f->whole = false;
+            return;
+        }
+        from += n;
+        f->at += (size_t)n;
         length -= (size_t)n;
     }
-    return true;
 }
 
-/* What is in use of each table; holes for the rest. */
-static bool write_area(int fd, const struct live_area *a)
-{
-    if (!write_at(fd, a, a->header.header_size, 0))
-        return false;
-    for (uint32_t i = 0; i < a->header.table_count; i++) {
-        const struct live_table *t = &a->header.tables[i];
-        size_t length = (size_t)load_relaxed(&t->used) * t->stride;
-        if (!write_at(fd, (const char *)a + t->offset, length, t->offset))
-            return false;
-    }
-    return true;
-}
-
-/* ---- what its addresses mean ---- */
-
-static bool copy_file(int to, const char *path)
+static bool put_file(struct file *f, const char *path)
 {
     char buffer[4096];
+    size_t start = f->at;
     int from = open(path, O_RDONLY | O_CLOEXEC);
     if (from < 0)
         return false;
     ssize_t n;
     while ((n = read(from, buffer, sizeof buffer)) > 0)
-        os_write(to, buffer, (size_t)n);
+        put(f, buffer, (size_t)n);
+    int wrong = errno;
     close(from);
+    errno = wrong;
+    if (n < 0)
+        f->at = start;
     return n == 0;
 }
 
-static void write_build_id(int fd, uintptr_t start, const unsigned char *id, size_t length)
+/* What is in use of each table; holes for the rest. */
+static void put_area(struct file *f, const struct live_area *a)
 {
-    enum { LONGEST = 64, BEFORE_HEX = sizeof "build-id " - 1 };
-    char line[64 + 2 * LONGEST], *end = line;
-    length = length < LONGEST ? length : LONGEST;
-    end += os_format(line, sizeof line, "build-id %p ", start);
-    memmove(line + BEFORE_HEX, line + BEFORE_HEX + 2, (size_t)(end - line) - BEFORE_HEX - 2);
-    end -= 2; /* maps have no 0x */
-    for (size_t i = 0; i < length; i++) {
-        *end++ = "0123456789abcdef"[id[i] >> 4];
-        *end++ = "0123456789abcdef"[id[i] & 15];
+    put(f, a, a->header.header_size);
+    for (uint32_t i = 0; i < a->header.table_count; i++) {
+        const struct live_table *t = &a->header.tables[i];
+        f->at = t->offset;
+        put(f, (const char *)a + t->offset, (size_t)load_relaxed(&t->used) * t->stride);
     }
-    *end++ = '\n';
-    os_write(fd, line, (size_t)(end - line));
+    f->at = a->header.area_size;
+}
+
+/* ---- what its addresses mean ---- */
+
+static void put_build_id(struct file *f, uintptr_t start, const unsigned char *id, size_t length)
+{
+    enum { LONGEST = 64 };
+    char line[64 + 2 * LONGEST];
+    size_t end = os_format(line, sizeof line, "build-id %x ", start);
+    for (size_t i = 0; i < length && i < LONGEST; i++) {
+        line[end++] = "0123456789abcdef"[id[i] >> 4];
+        line[end++] = "0123456789abcdef"[id[i] & 15];
+    }
+    line[end++] = '\n';
+    put(f, line, end);
 }
 
 static size_t note_size(size_t n)
@@ -96,7 +105,7 @@ static size_t note_size(size_t n)
 }
 
 /* Notes of an object that is mapped: a name, then what it says. */
-static bool write_id_in_notes(int fd, uintptr_t start, const char *at, size_t length)
+static bool put_id_in_notes(struct file *f, uintptr_t start, const char *at, size_t length)
 {
     while (length >= sizeof(ElfW(Nhdr))) {
         ElfW(Nhdr) note;
@@ -108,7 +117,7 @@ static bool write_id_in_notes(int fd, uintptr_t start, const char *at, size_t le
         if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == sizeof ELF_NOTE_GNU &&
             memcmp(name, ELF_NOTE_GNU, sizeof ELF_NOTE_GNU) == 0) {
             const void *id = name + note_size(note.n_namesz);
-            write_build_id(fd, start, id, note.n_descsz);
+            put_build_id(f, start, id, note.n_descsz);
             return true;
         }
         at += whole;
@@ -128,29 +137,41 @@ static uintptr_t start_of(const struct dl_phdr_info *object)
     return object->dlpi_addr;
 }
 
-static int write_object(struct dl_phdr_info *object, size_t size, void *fd)
+static int put_object(struct dl_phdr_info *object, size_t size, void *file)
 {
     (void)size;
     for (int i = 0; i < object->dlpi_phnum; i++) {
         const ElfW(Phdr) *p = &object->dlpi_phdr[i];
         const char *notes =
             (const char *)object->dlpi_addr + p->p_vaddr; /* NOLINT: an address it is */
-        if (p->p_type == PT_NOTE &&
-            write_id_in_notes(*(int *)fd, start_of(object), notes, p->p_memsz))
+        if (p->p_type == PT_NOTE && put_id_in_notes(file, start_of(object), notes, p->p_memsz))
             break;
     }
     return 0;
 }
 
-/* ---- the file ---- */
+/* ---- both ---- */
 
-static bool write_all(int fd, const struct live_area *a)
+static bool write_profile(int fd, const struct live_area *a)
 {
-    if (!write_area(fd, a) || lseek(fd, a->header.area_size, SEEK_SET) < 0 ||
-        !(copy_file(fd, "/proc/self/smaps") || copy_file(fd, "/proc/self/maps")))
+    struct file f = {.fd = fd, .whole = true};
+    put_area(&f, a);
+    if (!put_file(&f, "/proc/self/smaps") && !put_file(&f, "/proc/self/maps"))
         return false;
-    dl_iterate_phdr(write_object, &fd);
-    return true;
+    (void)dl_iterate_phdr(put_object, &f);
+    return f.whole;
+}
+
+/* Nobody is to take half a profile for one: such a file is emptied, which leaves a device as it is. */
+static bool close_file(int fd, bool written)
+{
+    int wrong = errno;
+    if (!written)
+        (void)!ftruncate(fd, 0);
+    if (close(fd) != 0 && written)
+        return false;
+    errno = wrong;
+    return written;
 }
 
 bool dump_profile(const char *path)
@@ -167,10 +188,7 @@ bool dump_profile(const char *path)
     }
     path_of_process(name, sizeof name, path);
     int fd = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    bool written = fd >= 0 && write_all(fd, a);
-    int wrong = errno;
-    if (fd >= 0)
-        close(fd);
-    errno = wrong;
-    return written;
+    if (fd < 0)
+        return false;
+    return close_file(fd, write_profile(fd, a));
 }

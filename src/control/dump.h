@@ -5,7 +5,7 @@
 #include "base/base.h"
 
 /* Writes it to `path`, in whose text %p becomes the process id. False, with errno: there is no such file to be
- * had; ENODATA: there is no area. */
+ * had, or no room for all of it (it is empty then); ENODATA: there is no area. */
 bool dump_profile(const char *path);
 
 /* `path` with %p replaced by the process id. */

@@ -260,6 +260,8 @@ static struct text format_into(char *out, size_t room, const char *format, va_li
             put_text(&t, va_arg(args, const char *));
         } else if (*f == 'u') {
             put_number(&t, va_arg(args, size_t), 10);
+        } else if (*f == 'x') {
+            put_number(&t, va_arg(args, uintptr_t), 16);
         } else if (*f == 'p') {
             uintptr_t address = va_arg(args, uintptr_t);
             put_text(&t, "0x");

@@ -71,7 +71,8 @@ void os_restore_signals(const sigset_t *before);
 /* Writes to a descriptor, all of it, retrying short writes. */
 void os_write(int fd, const char *text, size_t length);
 
-/* One line `hakmem: ...` on standard error, then abort. Formats: %s text, %p address, %u size_t. */
+/* One line `hakmem: ...` on standard error, then abort. Formats: %s text, %p address, %x the same without 0x,
+ * %u size_t. */
 _Noreturn void os_fatal(const char *format, ...);
 
 /* The first address that os_fatal named; 0: it was not called, or named none. */

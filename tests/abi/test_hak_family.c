@@ -4,6 +4,8 @@
 #include <hakmem/hakmem.h>
 
 #include <errno.h>
+#include <signal.h>
+#include <sys/resource.h>
 
 static const size_t sizes[] = {1, 15, 16, 100, 1000, 5000, 50000, 64 * KIB + 1, 300 * KIB, 5 * MIB};
 
@@ -146,6 +148,19 @@ static int write_profile(const char *path)
     return hak_ctl("profile.write", NULL, NULL, &path, sizeof path);
 }
 
+static void test_profile_that_does_not_fit(const char *path, int file)
+{
+    struct rlimit before, small;
+    CHECK(getrlimit(RLIMIT_FSIZE, &before) == 0);
+    small = before;
+    small.rlim_cur = 10000;
+    CHECK(signal(SIGXFSZ, SIG_IGN) != SIG_ERR);
+    CHECK(setrlimit(RLIMIT_FSIZE, &small) == 0);
+    CHECK(write_profile(path) == EFBIG);
+    CHECK(setrlimit(RLIMIT_FSIZE, &before) == 0);
+    CHECK(lseek(file, 0, SEEK_END) == 0);
+}
+
 static void test_profile_write(void)
 {
     char path[] = "/tmp/hakmem-profile-XXXXXX", start[8] = "", endless[1000];
@@ -154,8 +169,12 @@ static void test_profile_write(void)
     CHECK(write_profile(path) == 0);
     CHECK(read(file, start, sizeof start) == (ssize_t)sizeof start);
     CHECK(memcmp(start, "hakmem1", sizeof start) == 0);
+    test_profile_that_does_not_fit(path, file);
     close(file);
     unlink(path);
+    if (access("/dev/full", W_OK) == 0) {
+        CHECK(write_profile("/dev/full") == ENOSPC);
+    }
     memset(endless, 'x', sizeof endless - 1);
     endless[sizeof endless - 1] = '\0';
     CHECK(write_profile("/no/such/folder/x") == ENOENT);

@@ -81,13 +81,13 @@ static void move_takes_the_content_along(void **state)
     assert_true(os_unmap(to, 2 * page));
 }
 
-static void format_knows_its_four_conversions(void **state)
+static void format_knows_its_conversions(void **state)
 {
     (void)state;
     char out[64];
-    size_t length =
-        os_format(out, sizeof out, "%s=%u at %p, %%", "size", (size_t)4096, (uintptr_t)0xbeef);
-    assert_string_equal(out, "size=4096 at 0xbeef, %");
+    size_t length = os_format(out, sizeof out, "%s=%u at %p, %x, %%", "size", (size_t)4096,
+                              (uintptr_t)0xbeef, (uintptr_t)0xcafe);
+    assert_string_equal(out, "size=4096 at 0xbeef, cafe, %");
     assert_int_equal(length, strlen(out));
     os_format(out, sizeof out, "%u", SIZE_MAX);
     assert_string_equal(out, "18446744073709551615");
@@ -176,7 +176,7 @@ int main(void)
         cmocka_unit_test(failures_keep_errno),
         cmocka_unit_test(purged_pages_read_as_zeros),
         cmocka_unit_test(move_takes_the_content_along),
-        cmocka_unit_test(format_knows_its_four_conversions),
+        cmocka_unit_test(format_knows_its_conversions),
         cmocka_unit_test(format_stays_within_its_room),
         cmocka_unit_test(lock_excludes),
         cmocka_unit_test(bounded_waits_give_up),

@@ -15,6 +15,7 @@
 #include "heap/registry.h"
 #include "heap/runs.h"
 #include "live/live.h"
+#include "live_here.h"
 #include "os/os.h"
 #include "pages/pages.h"
 #include "profile/arena.h"
@@ -357,14 +358,9 @@ static void what_a_child_shows_is_so(void **state)
 
 static int set_up(void **state)
 {
-    (void)state;
     hak_options.profile_interval = INTERVAL;
     hak_options.profile_rate = 1000000;
-    region_start();
-    front_init();
-    store_relaxed(&hak_live.due, true);
-    front_free(front_alloc(1));
-    return live_area() == NULL;
+    return make_live_area(state);
 }
 
 int main(void)

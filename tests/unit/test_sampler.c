@@ -16,6 +16,7 @@
 #include "control/options.h"
 #include "front/front.h"
 #include "live/live.h"
+#include "live_here.h"
 #include "profile/arena.h"
 #include "profile/poisson.h"
 #include "profile/rate.h"
@@ -270,7 +271,29 @@ static void the_peak_is_remembered_by_site(void **state)
     assert_true(peak >= live * 63 / 64);
 }
 
+static void *free_it(void *p)
+{
+    front_free(p);
+    return NULL;
+}
+
 static void a_thread_frees_what_another_one_sampled(void **state)
+{
+    (void)state;
+    sample_every(1, 7);
+    struct sums before = sites_sums();
+    void *p = front_alloc(100);
+    assert_int_equal(unit_word(unit_of(p)), WORD_SAMPLED);
+    assert_true(sites_sums().live_samples == before.live_samples + 1);
+    pthread_t other;
+    assert_int_equal(pthread_create(&other, NULL, free_it, p), 0);
+    assert_int_equal(pthread_join(other, NULL), 0);
+    struct sums after = sites_sums();
+    assert_true(after.live_samples == before.live_samples);
+    assert_true(after.live_bytes == before.live_bytes);
+}
+
+static void a_sampled_block_comes_home_from_a_magazine(void **state)
 {
     (void)state;
     sample_every(1, 7);
@@ -380,16 +403,6 @@ static void the_interval_has_an_end(void **state)
     }
 }
 
-static int set_up(void **state)
-{
-    (void)state;
-    region_start();
-    front_init();
-    store_relaxed(&hak_live.due, true);
-    front_free(front_alloc(1));
-    return live_area() == NULL;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -402,11 +415,12 @@ int main(void)
         cmocka_unit_test(a_pair_that_never_refills_is_seen),
         cmocka_unit_test(the_peak_is_remembered_by_site),
         cmocka_unit_test(a_thread_frees_what_another_one_sampled),
+        cmocka_unit_test(a_sampled_block_comes_home_from_a_magazine),
         cmocka_unit_test(the_child_of_a_fork_has_its_own_area),
         cmocka_unit_test(a_child_without_the_lock_samples_no_more),
         /* Last: the interval stays longer for a while. */
         cmocka_unit_test(too_many_samples_make_them_rare_and_unbiased),
         cmocka_unit_test(the_interval_has_an_end),
     };
-    return cmocka_run_group_tests(tests, set_up, NULL);
+    return cmocka_run_group_tests(tests, make_live_area, NULL);
 }

@@ -338,6 +338,19 @@ static void on_other_stack(void (*function)(char *stack))
     free_stack(stack_to_run_on);
 }
 
+static void in_thread_on_given_memory(void *(*body)(void *stack))
+{
+    char *stack = other_stack();
+    pthread_attr_t attributes;
+    pthread_t one;
+    assert_int_equal(pthread_attr_init(&attributes), 0);
+    assert_int_equal(pthread_attr_setstack(&attributes, stack, OTHER_STACK), 0);
+    assert_int_equal(pthread_create(&one, &attributes, body, stack), 0);
+    assert_int_equal(pthread_join(one, NULL), 0);
+    pthread_attr_destroy(&attributes);
+    free_stack(stack);
+}
+
 static void chain_on_it(char *stack)
 {
     (void)stack;
@@ -380,15 +393,7 @@ static void *garbage_in_thread(void *stack)
 static void garbage_in_a_thread_on_given_memory(void **state)
 {
     (void)state;
-    char *stack = other_stack();
-    pthread_attr_t attributes;
-    pthread_t one;
-    assert_int_equal(pthread_attr_init(&attributes), 0);
-    assert_int_equal(pthread_attr_setstack(&attributes, stack, OTHER_STACK), 0);
-    assert_int_equal(pthread_create(&one, &attributes, garbage_in_thread, stack), 0);
-    assert_int_equal(pthread_join(one, NULL), 0);
-    pthread_attr_destroy(&attributes);
-    free_stack(stack);
+    in_thread_on_given_memory(garbage_in_thread);
 }
 #endif
 
@@ -401,15 +406,7 @@ static void *chain_in_thread(void *stack)
 static void thread_on_given_memory(void **state)
 {
     (void)state;
-    char *stack = other_stack();
-    pthread_attr_t attributes;
-    pthread_t one;
-    assert_int_equal(pthread_attr_init(&attributes), 0);
-    assert_int_equal(pthread_attr_setstack(&attributes, stack, OTHER_STACK), 0);
-    assert_int_equal(pthread_create(&one, &attributes, chain_in_thread, stack), 0);
-    assert_int_equal(pthread_join(one, NULL), 0);
-    pthread_attr_destroy(&attributes);
-    free_stack(stack);
+    in_thread_on_given_memory(chain_in_thread);
 }
 
 /* ---- signals ---- */

@@ -12,6 +12,8 @@
 
 #include "alloc_names.h"
 
+enum { BAND = 64 }; /* of what is alive, that much may be missing */
+
 struct flow {
     struct ring ring;
     size_t through; /* bytes in all */
@@ -58,8 +60,9 @@ static void *consume(void *argument)
     size_t next_sample = 0;
     for (size_t freed = 0; freed < flow->through;) {
         size_t size = next_size(&rng, flow);
-        /* Keep the heap full: free only when the producer is about to be stopped. */
-        while (atomic_load(&flow->made) + flow->most < freed + flow->live &&
+        /* Keep the heap nearly full, but not block by block: each would be a turn of both threads,
+         * for which they wait as long as other programs please. */
+        while (atomic_load(&flow->made) + flow->most + flow->live / BAND < freed + flow->live &&
                atomic_load(&flow->made) < flow->through) {
             sched_yield();
         }

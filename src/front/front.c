@@ -162,8 +162,7 @@ HAK_INLINE struct heap *own_heap(uint32_t depth)
 static void note_pages(struct heap *h, void *p, size_t size)
 {
     struct slab *s = slab_at(unit_of(p));
-    if (keep_is_by_site())
-        s->key = s->size < UNIT_SIZE ? 0 : keep_key_of_site(s->size);
+    keep_note_taken(s);
     s->sampled = h != NULL && sampler_counts(&h->magazines.sampler, size) &&
                  sampled_note(&h->magazines.sampler, p, size, s->size);
 }
@@ -407,7 +406,7 @@ static void free_block(void *p)
 static void free_pages(void *p, uintptr_t word)
 {
     struct heap *h = own_heap(thread_enter());
-    hak_thread.freed_key = keep_key_of(slab_at(unit_of(p)));
+    keep_note_freed(slab_at(unit_of(p)));
     if (slab_at(unit_of(p))->sampled)
         sampled_forget(p);
     bool freed = word == WORD_RUN ? run_free(h, unit_of(p)) : big_free(unit_of(p));

@@ -2,6 +2,7 @@
 
 #include "live/live.h"
 #include "mind/falls.h"
+#include "os/thread.h"
 #include "profile/stack.h"
 
 enum {
@@ -54,6 +55,11 @@ static struct {
 
 /* ---- keys ---- */
 
+static bool is_by_site(void)
+{
+    return hak_options.learn && hak_options.keep >= KEEP_SITE;
+}
+
 static uint64_t mixed(uint64_t x)
 {
     x *=
@@ -73,7 +79,7 @@ static uint16_t shuffled(uint16_t key)
     return other != 0 ? other : key;
 }
 
-uint16_t keep_key_of_site(size_t size)
+static uint16_t key_of_site(size_t size)
 {
     uintptr_t frames[SITE_FRAMES];
     uint32_t depth = stack_capture(frames, SITE_FRAMES, false);
@@ -85,6 +91,17 @@ uint16_t keep_key_of_site(size_t size)
     store_relaxed(&sites[key].site, (uint64_t)(depth > 0 ? frames[0] : 0));
     store_relaxed(&sites[key].shift, shift);
     return hak_options.keep == KEEP_SHUFFLED ? shuffled(key) : key;
+}
+
+void keep_note_taken(struct slab *s)
+{
+    if (is_by_site())
+        s->key = s->size < UNIT_SIZE ? 0 : key_of_site(s->size);
+}
+
+void keep_note_freed(const struct slab *s)
+{
+    hak_thread.freed_key = is_by_site() ? s->key : keep_key_of_size(s->size);
 }
 
 /* ---- what happened ---- */
@@ -232,12 +249,12 @@ static uint64_t least_bytes_of(uint16_t key)
     if (key == 0 || key == ANY_KEY)
         return key == ANY_KEY;
     uint32_t shift = (uint32_t)KEEP_FIRST_SHIFT + key - 1;
-    return (uint64_t)1 << (keep_is_by_site() ? load_relaxed(&sites[key].shift) : shift);
+    return (uint64_t)1 << (is_by_site() ? load_relaxed(&sites[key].shift) : shift);
 }
 
 static uint64_t site_of(uint16_t key)
 {
-    return keep_is_by_site() && key != ANY_KEY ? load_relaxed(&sites[key].site) : 0;
+    return is_by_site() && key != ANY_KEY ? load_relaxed(&sites[key].site) : 0;
 }
 
 static void show_rule(struct live_area *a, uint16_t key)

@@ -28,25 +28,18 @@ HAK_INLINE bool keep_is_on(void)
     return hak_options.learn && hak_options.keep != KEEP_OFF;
 }
 
-HAK_INLINE bool keep_is_by_site(void)
-{
-    return hak_options.learn && hak_options.keep >= KEEP_SITE;
-}
-
 HAK_INLINE uint16_t keep_key_of_size(size_t size)
 {
     size_t units = size >> KEEP_FIRST_SHIFT;
     return units == 0 ? 0 : (uint16_t)(64 - __builtin_clzll(units));
 }
 
-/* By size and call stack, for a block of a unit or more that is about to be the program's. Without any lock. */
-uint16_t keep_key_of_site(size_t size);
+/* A run or big block is about to be the program's: if keys depend on the call stack, now is when it is known.
+ * Without any lock. */
+void keep_note_taken(struct slab *s);
 
-/* The key of a run or big block that is freed. */
-HAK_INLINE uint16_t keep_key_of(const struct slab *s)
-{
-    return keep_is_by_site() ? s->key : keep_key_of_size(s->size);
-}
+/* The calling thread frees it: what demand falls by next is its. */
+void keep_note_freed(const struct slab *s);
 
 /* Follows demand. Returns how much of what it has fallen by should keep its pages. `key`: of what was freed last. */
 size_t keep_look(size_t in_use, uint16_t key, uint64_t now_ms);

@@ -23,7 +23,7 @@ static struct {
     _Atomic uint64_t last_ms; /* time of the last purge */
     _Atomic size_t total;
     _Atomic size_t big_fresh_seen;
-    _Atomic bool follows; /* more than `retain` was in use once: before there is nothing to learn */
+    _Atomic bool follows; /* more than `retain` was in use once */
     _Atomic size_t kept;  /* bytes that are to keep their pages by what was learnt */
     _Atomic bool refused; /* the kernel took nothing back at the last purge */
     /* What was in use: most and least of the current window, most of the one before. Looked at where
@@ -103,15 +103,8 @@ static size_t recent_swing(void)
 }
 
 /* What the mind wants kept. Whoever finds it looked at by another thread takes what that found before. */
-static size_t learnt_to_keep(size_t in_use)
+static HAK_NOINLINE size_t look_what_to_keep(size_t in_use)
 {
-    if (!keep_is_on())
-        return 0;
-    if (!load_relaxed(&purge.follows)) {
-        if (in_use <= hak_options.retain)
-            return 0;
-        store_relaxed(&purge.follows, true);
-    }
     thread_enter();
     if (lock_try(&purge.lock)) {
         store_relaxed(&purge.kept, keep_look(in_use, hak_thread.freed_key, os_now_ms()));
@@ -119,6 +112,17 @@ static size_t learnt_to_keep(size_t in_use)
     }
     thread_leave();
     return load_relaxed(&purge.kept);
+}
+
+/* Before more than `retain` was ever in use there is nothing to learn. */
+HAK_INLINE size_t learnt_to_keep(size_t in_use)
+{
+    if (HAK_LIKELY(!load_relaxed(&purge.follows))) {
+        if (in_use <= hak_options.retain)
+            return 0;
+        store_relaxed(&purge.follows, true);
+    }
+    return keep_is_on() ? look_what_to_keep(in_use) : 0;
 }
 
 static size_t allowance(size_t in_use)

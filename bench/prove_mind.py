@@ -1,0 +1,202 @@
+#!/usr/bin/env python3
+"""Whether learning how long to keep freed memory pays, against every fixed time and a placebo.
+
+In every round each workload runs under each arm, all arms of a workload at the same time: a slow
+moment of the machine falls on all of them. The workloads sleep most of the time, so that many run
+side by side. Compared are processor time, the mean of resident memory, and the cost: processor
+time and memory added up, at the price that the setting keep_worth puts on memory.
+
+Example:  PYTHONPATH=python .venv/bin/python bench/prove_mind.py --rounds 30 --json mind.json
+"""
+
+import argparse
+import json
+import os
+import random
+import resource
+import signal
+import statistics
+import subprocess
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+from hakmem.lab.model import Metric
+from hakmem.lab.statistics import Comparison, compare_samples
+
+BUILD = Path(__file__).resolve().parent.parent / "build" / "release"
+RHYTHMS = ("frames", "buffers", "batch", "phases", "hostile", "exports", "callers", "steady")
+REDIS = "redis"
+STATIC = {
+    "off": "keep:off",
+    "1 s": "keep:fixed,keep_time:1s",
+    "2 s": "keep:fixed,keep_time:2s",
+    "4 s": "keep:fixed,keep_time:4s",
+}
+LEARNT = {"size": "keep:size", "site": "keep:site", "placebo": "keep:shuffled"}
+ARMS = STATIC | LEARNT
+METRICS = (Metric("cpu_s", "s"), Metric("mean_rss_kib", "KiB"), Metric("cost", "s"))
+TICK_S = 0.02
+KIB_PER_PAGE = resource.getpagesize() // 1024
+# 0.22 us to touch a KiB anew, which is worth holding it for 4 s: keep_worth.
+COST_PER_KIB_S = 0.22e-6 / 4
+BURST = ("-n", "40000", "-r", "10000000", "-P", "64", "-c", "2", "-q")
+BURST_PAUSE_S = 2.6
+
+
+@dataclass
+class Running:
+    """A process that is measured, and who drives it."""
+
+    workload: str
+    arm: str
+    process: subprocess.Popen[bytes]
+    end: float
+    socket: Path | None = None
+    burst: subprocess.Popen[bytes] | None = None
+    next_burst: float = 0
+    resident: list[int] = field(default_factory=list)
+    used: resource.struct_rusage | None = None
+
+    def look(self, now: float) -> None:
+        pages = Path(f"/proc/{self.process.pid}/statm").read_text().split()
+        if len(pages) > 1 and int(pages[1]):
+            self.resident.append(int(pages[1]) * KIB_PER_PAGE)
+        if self.socket and now > self.next_burst:
+            self.next_burst = now + BURST_PAUSE_S
+            command = ["redis-benchmark", "-s", str(self.socket), *BURST]
+            command += ["set", "key:__rand_int__", "x" * 900, "px", "500"]
+            self.burst = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        if self.socket and now > self.end:
+            self.process.send_signal(signal.SIGTERM)
+
+    def reap(self) -> bool:
+        pid, status, used = os.wait4(self.process.pid, os.WNOHANG)
+        if not pid:
+            return False
+        self.process.returncode = os.waitstatus_to_exitcode(status)
+        if self.process.returncode != 0:
+            raise SystemExit(f"{self.workload}, {self.arm}: ended with {self.process.returncode}")
+        if self.burst:
+            self.burst.kill()
+            self.burst.wait()
+        self.used = used
+        return True
+
+    def figures(self, length_s: float) -> dict[str, float]:
+        assert self.used
+        cpu = self.used.ru_utime + self.used.ru_stime
+        mean = statistics.fmean(self.resident)
+        cost = cpu + mean * length_s * COST_PER_KIB_S
+        return {"cpu_s": cpu, "mean_rss_kib": mean, "cost": cost, "faults": self.used.ru_minflt}
+
+
+def begin(workload: str, arm: str, length_s: float, seed: int, place: Path) -> Running:
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("HAKMEM_")}
+    environment |= {"LD_PRELOAD": str(BUILD / "libhakmem.so"), "HAKMEM_CONF": ARMS[arm]}
+    socket = place / f"{arm}.socket" if workload == REDIS else None
+    command = [str(BUILD / "bench" / "rhythm"), workload, str(int(length_s * 1000)), str(seed)]
+    if socket:
+        command = ["redis-server", "--port", "0", "--unixsocket", str(socket), "--save", ""]
+        command += ["--dir", str(place)]
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)
+    now = time.monotonic()
+    return Running(workload, arm, process, now + length_s, socket, next_burst=now + 1)
+
+
+def run(workloads: list[str], length_s: float, seed: int) -> dict[str, dict[str, dict[str, float]]]:
+    """Figures by workload and arm of runs side by side."""
+    with tempfile.TemporaryDirectory() as place:
+        pairs = [(w, a) for w in workloads for a in ARMS]
+        random.shuffle(pairs)
+        running = [begin(w, a, length_s, seed, Path(place)) for w, a in pairs]
+        left = list(running)
+        while left:
+            time.sleep(TICK_S)
+            now = time.monotonic()
+            for one in left:
+                one.look(now)
+            left = [one for one in left if not one.reap()]
+    found: dict[str, dict[str, dict[str, float]]] = {w: {} for w in workloads}
+    for one in running:
+        found[one.workload][one.arm] = one.figures(length_s)
+    return found
+
+
+Rounds = list[dict[str, dict[str, dict[str, float]]]]
+
+
+def samples(rounds: Rounds, workload: str, arm: str, metric: str) -> list[float]:
+    return [one[workload][arm][metric] for one in rounds]
+
+
+def against(rounds: Rounds, workload: str, arm: str, base: str, metric: Metric) -> Comparison:
+    return compare_samples(
+        metric,
+        samples(rounds, workload, arm, metric.name),
+        samples(rounds, workload, base, metric.name),
+    )
+
+
+def best_static(rounds: Rounds, workload: str) -> str:
+    """By hindsight: the cheapest of all for this workload."""
+    return min(STATIC, key=lambda arm: statistics.median(samples(rounds, workload, arm, "cost")))
+
+
+def show(rounds: Rounds, workloads: list[str]) -> None:
+    console = Console(width=150)
+    medians = Table("workload", *ARMS, title="medians: processor s, mean MiB, cost")
+    for workload in workloads:
+        medians.add_row(workload, *(_medians(rounds, workload, arm) for arm in ARMS))
+    console.print(medians)
+    for base in ("off", "best static", "placebo"):
+        for arm in ("size", "site"):
+            table = Table("workload", "base", *(m.name for m in METRICS), title=f"{arm} by {base}")
+            for workload in workloads:
+                name = best_static(rounds, workload) if base == "best static" else base
+                found = [against(rounds, workload, arm, name, metric) for metric in METRICS]
+                table.add_row(workload, name, *map(_words, found))
+            console.print(table)
+
+
+def _medians(rounds: Rounds, workload: str, arm: str) -> str:
+    cpu, rss, cost = (
+        statistics.median(samples(rounds, workload, arm, metric.name)) for metric in METRICS
+    )
+    return f"{cpu:.2f} {rss / 1024:.0f} {cost:.2f}"
+
+
+def _words(c: Comparison) -> str:
+    return f"{c.ratio:.3f} ({c.low:.3f} .. {c.high:.3f}) {c.verdict}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--rounds", type=int, default=30)
+    parser.add_argument("--length", type=float, default=30, metavar="SECONDS", help="of a run")
+    parser.add_argument("--abreast", type=int, default=4, help="workloads side by side")
+    parser.add_argument("--only", nargs="+", choices=(*RHYTHMS, REDIS), default=(*RHYTHMS, REDIS))
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    parser.add_argument("--from", dest="earlier", type=Path, metavar="FILE")
+    chosen = parser.parse_args()
+    rounds: Rounds = json.loads(chosen.earlier.read_text()) if chosen.earlier else []
+    workloads = list(chosen.only)
+    waves = [workloads[i : i + chosen.abreast] for i in range(0, len(workloads), chosen.abreast)]
+    with Progress() as progress:
+        task = progress.add_task("rounds", total=chosen.rounds)
+        for seed in range(0 if chosen.earlier else chosen.rounds):
+            parts = [run(wave, chosen.length, seed + 1) for wave in waves]
+            rounds.append({w: figures for part in parts for w, figures in part.items()})
+            progress.advance(task)
+            if chosen.json:
+                chosen.json.write_text(json.dumps(rounds))
+    show(rounds, workloads)
+
+
+if __name__ == "__main__":
+    main()

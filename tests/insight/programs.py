@@ -23,7 +23,7 @@ from hakmem.jobs import template_source
 SYSTEM_PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 MISSING = 77
 READY = "ready"
-TIMEOUT_S = 120
+TIMEOUT_S = 240
 POLL_S = 0.02
 
 

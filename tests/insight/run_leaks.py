@@ -47,7 +47,7 @@ EVEN = 0.8  # the quarter with the fewest rounds, by the median
 INTERVAL = "64K"
 # The call stacks with what they have freed again.
 AS_JSON = ("--json", "--view", "total")
-TIMEOUT_S = 120
+TIMEOUT_S = 240
 REDIS_KEYS = 20000
 VISITS = 40
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import NoReturn
 
 SKIPPED = 77
-TIMEOUT_S = 60
+TIMEOUT_S = 120
 STRICT = "2"
 MEMORY = Path("/proc/sys/vm/overcommit_memory")
 LOCK = Path(tempfile.gettempdir()) / "hakmem-overcommit-test.lock"

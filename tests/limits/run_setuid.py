@@ -44,7 +44,7 @@ def run(program: Path, mode: int, output: Path) -> tuple[dict[str, str], str]:
         extra_groups=[],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
     )
     if done.returncode != 0:
         sys.exit(f"FAILED: status {done.returncode}, {done.stderr}")

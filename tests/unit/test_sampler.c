@@ -373,7 +373,7 @@ static void a_child_without_the_lock_samples_no_more(void **state)
     thread_leave();
     assert_true(child >= 0);
     if (child == 0) {
-        alarm(20);
+        alarm(120); /* instead of waiting for ever */
         front_free(p);
         void *q = front_alloc(100);
         bool is_sample = unit_word(unit_of(q)) == WORD_SAMPLED;

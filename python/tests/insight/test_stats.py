@@ -232,7 +232,7 @@ def fetched(url: str, accept: str) -> str:
     request = urllib.request.Request(url, headers={"Accept": accept})
     # Whatever proxy the environment names is not for this machine.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    with opener.open(request, timeout=30) as answer:
+    with opener.open(request, timeout=300) as answer:
         return str(answer.read().decode())
 
 
@@ -261,7 +261,7 @@ def test_a_taken_port_is_told(process: int) -> None:
         port = taken.getsockname()[1]
         command = [sys.executable, "-I", "-m", "hakmem", "stats", str(process)]
         result = subprocess.run(
-            [*command, "--listen", str(port)], capture_output=True, text=True, timeout=60
+            [*command, "--listen", str(port)], capture_output=True, text=True, timeout=300
         )
     assert result.returncode == 1
     assert f"cannot listen on 127.0.0.1 port {port}" in result.stderr

@@ -22,7 +22,7 @@ from hakmem.insight import watch as module
 from hakmem.insight.naming import naming_of
 from hakmem.insight.watch import Everyone, Look, Watch, sparkline
 
-DEADLINE_S = 60.0
+DEADLINE_S = 300.0
 
 
 def drawn(watch: Watch, height: int) -> str:

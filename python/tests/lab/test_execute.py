@@ -91,8 +91,8 @@ def test_what_a_failed_run_said_is_kept(executor: Executor) -> None:
 
 def test_time_out_ends_the_whole_tree(executor: Executor, tmp_path: Path) -> None:
     note = tmp_path / "pid"
-    sample = executor.run(shell(f"sleep 1000 & echo $! >{note}; wait", timeout_s=1), GLIBC)
-    assert sample.failed == "no end within 1 s"
+    sample = executor.run(shell(f"sleep 1000 & echo $! >{note}; wait", timeout_s=5), GLIBC)
+    assert sample.failed == "no end within 5 s"
     assert gone(int(note.read_text()))
 
 

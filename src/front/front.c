@@ -10,6 +10,7 @@
 #include "heap/runs.h"
 #include "mind/keep.h"
 #include "os/os.h"
+#include "pressure/pressure.h"
 #include "purge/purge.h"
 #include "purge/show.h"
 
@@ -228,6 +229,44 @@ static void make_room(void)
     thread_leave();
 }
 
+static void trim_own(struct heap *h)
+{
+    lock_take(&h->lock);
+    heap_trim(h, true);
+    heap_unlock(h);
+}
+
+/* What the process' memory other than the calling thread's heap can do for it, in any thread, once per round. */
+static void give_back(void)
+{
+    if (pressure_is(PRESSURE_TIGHT)) {
+        registry_trim();
+        if (exchange_acquire(&hak_pressure.first_tight, false))
+            sampler_keep_tight();
+    }
+    (void)purge_everything();
+}
+
+static HAK_COLD void begin_round(void)
+{
+    struct heap *h = own_heap(thread_enter());
+    if (h != NULL) {
+        h->round = load_relaxed(&hak_pressure.rounds);
+        if (pressure_is(PRESSURE_TIGHT))
+            trim_own(h);
+    }
+    if (thread_may_wait() && exchange_acquire(&hak_pressure.due, false))
+        give_back();
+    thread_leave();
+}
+
+/* On leaving a slow path, without a lock: memory has become scarce since this thread last gave back. */
+HAK_INLINE void give_back_if_due(void)
+{
+    if (HAK_UNLIKELY(hak_thread.heap->round != load_relaxed(&hak_pressure.rounds)))
+        begin_round();
+}
+
 static HAK_COLD void *no_memory(void)
 {
     errno = ENOMEM;
@@ -241,6 +280,7 @@ static void *class_or_fail(uint32_t class, size_t size, bool *zeroed)
         make_room();
         p = alloc_class(class, size, zeroed);
     }
+    give_back_if_due();
     return HAK_LIKELY(p != NULL) ? p : no_memory();
 }
 
@@ -253,6 +293,7 @@ static void *pages_or_fail(size_t size, size_t alignment, bool *zeroed)
         make_room();
         p = alloc_pages(size, alignment, zeroed);
     }
+    give_back_if_due();
     return HAK_LIKELY(p != NULL) ? p : no_memory();
 }
 
@@ -335,14 +376,8 @@ void *front_alloc_aligned(size_t alignment, size_t size)
 size_t front_trim(void)
 {
     struct heap *h = own_heap(thread_enter());
-    if (h != NULL) {
-        lock_take(&h->lock);
-        inbox_drain(h, false);
-        heap_empty_magazines(h);
-        heap_release_kept(h);
-        outbox_flush_all(h);
-        heap_unlock(h);
-    }
+    if (h != NULL)
+        trim_own(h);
     size_t bytes = purge_everything();
     thread_leave();
     return bytes;
@@ -410,7 +445,7 @@ static void free_pages(void *p, uintptr_t word)
     if (slab_at(unit_of(p))->sampled)
         sampled_forget(p);
     bool freed = word == WORD_RUN ? run_free(h, unit_of(p)) : big_free(unit_of(p));
-    if (word == WORD_BIG)
+    if (word == WORD_BIG || pressure_is(PRESSURE_NEAR))
         purge_look_soon();
     purge_show();
     thread_leave();
@@ -458,6 +493,7 @@ static HAK_NOINLINE void free_any(void *p)
     else
         free_pages(p, word);
     purge_if_due();
+    give_back_if_due();
     errno = saved;
 }
 

@@ -9,6 +9,7 @@
 #include "heap/registry.h"
 #include "os/os.h"
 #include "pages/pages.h"
+#include "pressure/pressure.h"
 #include "purge/purge.h"
 #include "purge/show.h"
 #include "super/super.h"
@@ -118,7 +119,7 @@ static struct slab *slab_unused_to_owned(struct heap *h, uint32_t class)
         h->grown_bytes += class_slab_bytes(class);
         purge_note_fresh(class_slab_bytes(class));
         if (units == 1 && class < FIRST_PAGED && c->slabs >= PREFAULT_FROM &&
-            hak_options.prefault) {
+            hak_options.prefault && !pressure_is(PRESSURE_TIGHT)) {
             os_prefault(unit_address((size_t)unit), UNIT_SIZE);
             count(h, COUNTER_prefault, 1);
         }
@@ -236,6 +237,32 @@ void slab_put_first_or_last(struct heap *h, struct slab *s)
         slab_list(h, s);
     else if (!slab_used_to_kept(h, s))
         slab_owned_to_unused(h, s);
+}
+
+/* ---- giving back ---- */
+
+/* Pages of partly used slabs on which no block lives. Of blocks that are on a list none can be told free. */
+static size_t purge_slabs(struct heap *h)
+{
+    size_t bytes = 0;
+    for (uint32_t class = FIRST_MAPPED; class < FIRST_PAGED; class ++) {
+        struct slab *s = slab_from_link(h->classes[class].list);
+        for (; s != NULL; s = slab_from_link(s->next))
+            bytes += slab_purge(s);
+    }
+    return bytes;
+}
+
+void heap_trim(struct heap *h, bool with_magazines)
+{
+    inbox_drain(h, false);
+    if (with_magazines)
+        heap_empty_magazines(h);
+    heap_release_kept(h);
+    if (with_magazines)
+        outbox_flush_all(h);
+    if (pressure_is(PRESSURE_TIGHT))
+        pressure_gave(purge_slabs(h));
 }
 
 void heap_put(struct heap *h, struct slab *s, void *p)

@@ -10,7 +10,7 @@
  * Heaps are never unmapped: any address that once was a heap's stays one, which is what makes the
  * words that name heaps, and the inboxes, safe to use at any time.
  *
- * Calls: slab, super, region, purge, profile, live. Called by: front, api. */
+ * Calls: slab, super, region, purge, pressure, profile, live. Called by: front, api. */
 #ifndef HAK_HEAP_H
 #define HAK_HEAP_H
 
@@ -123,6 +123,7 @@ struct heap {
     uint64_t changed[CHANGED_WORDS]; /* classes whose words there are old; under the lock */
     uint32_t tid;                    /* of the thread it is or was; under the lock */
     bool unseen;                     /* there was no row for it, which is counted; under the lock */
+    uint32_t round; /* of pressure in which it last gave back (pressure.h); its thread alone */
     struct outbox outbox[OUTBOX_SLOTS];
     struct class_slabs classes[CLASS_COUNT];
     struct slot_arena slots;
@@ -293,6 +294,9 @@ void outbox_flush_all(struct heap *h);
 void *heap_take_one(struct heap *h, uint32_t class);
 /* With the lock held: everything in the magazines returns to the slabs. They keep their slots. */
 void heap_empty_magazines(struct heap *h);
+/* With the lock held: everything that the heap keeps for reuse goes back; what is in magazines and outboxes only if
+ * they are the calling thread's or nobody's. When memory is tight also pages inside slabs. */
+void heap_trim(struct heap *h, bool with_magazines);
 /* With the lock held: slabs that stayed although they are empty go back. */
 void heap_release_kept(struct heap *h);
 void class_release_kept(struct heap *h, uint32_t class);

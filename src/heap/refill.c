@@ -10,6 +10,7 @@
 #include "control/options.h"
 #include "heap/heap.h"
 #include "heap/registry.h"
+#include "pressure/pressure.h"
 
 enum {
     BATCH_FIRST = 4,   /* blocks of a magazine's first refill, doubled at each ... */
@@ -62,7 +63,8 @@ static uint32_t wanted_slots(const struct magazine *m, uint32_t class)
 
 static bool within_budget(const struct heap *h, size_t more)
 {
-    return h->magazine_bytes + more <= BUDGET_MIN + h->used_bytes / BUDGET_SHARE;
+    return h->magazine_bytes + more <= BUDGET_MIN + h->used_bytes / BUDGET_SHARE &&
+           !pressure_is(PRESSURE_NEAR);
 }
 
 static void exchange_slots(struct heap *h, uint32_t class, void **slots, uint32_t cap)

@@ -6,6 +6,7 @@
 #include "heap/runs.h"
 #include "os/os.h"
 #include "pages/pages.h"
+#include "pressure/pressure.h"
 #include "purge/purge.h"
 #include "purge/show.h"
 #include "super/super.h"
@@ -107,10 +108,26 @@ static bool live_to_warm(struct heap *h)
     return true;
 }
 
-static void warm_to_live(struct heap *h)
+static void forget_warm(struct heap *h)
 {
     sub_relaxed(&hak_kept.warm, h->warm_bytes);
     h->warm_bytes = 0;
+}
+
+static void trim_visited(struct heap *h, void *own)
+{
+    if (h == own || load_relaxed(&h->state) == HEAP_LOST || !lock_try(&h->lock))
+        return;
+    bool is_orphan = load_relaxed(&h->state) == HEAP_ORPHAN;
+    if (is_orphan)
+        forget_warm(h);
+    heap_trim(h, is_orphan);
+    heap_unlock_visited(h);
+}
+
+void registry_trim(void)
+{
+    registry_each(trim_visited, hak_thread.heap);
 }
 
 static struct heap *attach_orphan(void)
@@ -121,7 +138,7 @@ static struct heap *attach_orphan(void)
     lock_release(&registry.lock);
     if (h != NULL) {
         lock_take(&h->lock);
-        warm_to_live(h);
+        forget_warm(h);
         set_state(h, HEAP_LIVE);
         h->tid = hak_thread.id;
         heap_unlock(h);
@@ -452,7 +469,8 @@ HAK_COLD void registry_after_fork(bool in_child)
         if (!fork_taken[FORK_SAMPLER] && !lock_is_mine(sampler_lock()))
             sampler_give_up();
         store_relaxed(&stalled_threads, (size_t)0); /* those were other threads */
-        fork_taken[FORK_PURGE] = true;              /* guards guesses only: free in any case */
+        pressure_forget_looker();
+        fork_taken[FORK_PURGE] = true; /* guards guesses only: free in any case */
     }
     fork_give_all();
     if (in_handler())

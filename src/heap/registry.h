@@ -18,6 +18,10 @@ struct heap *registry_borrow(void);
  * NULL: there is none. With h's lock held. */
 struct slab *registry_adopt_slab(struct heap *h, uint32_t class);
 
+/* Every heap but the calling thread's gives back what it keeps, unless somebody works on it: of an ended thread's
+ * heap that includes magazines, which of others only their threads may touch. */
+void registry_trim(void);
+
 /* Keeps the number of listed slabs that orphans have of the class. */
 void registry_count_orphaned(uint32_t class, int change);
 

@@ -2,6 +2,7 @@
 #include "os/os.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <sys/auxv.h>
@@ -199,6 +200,21 @@ void os_block_signals(sigset_t *before)
 void os_restore_signals(const sigset_t *before)
 {
     pthread_sigmask(SIG_SETMASK, before, NULL);
+}
+
+/* By number: the library's own functions are cancellation points, and a thread that is cancelled in malloc would
+ * not come back from it. */
+HAK_COLD bool os_read_file(const char *path, char *out, size_t room)
+{
+    int saved = errno;
+    long got = -1, fd = syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    if (fd >= 0) {
+        got = syscall(SYS_read, fd, out, room - 1);
+        syscall(SYS_close, fd);
+    }
+    out[got > 0 ? got : 0] = '\0';
+    errno = saved;
+    return got > 0;
 }
 
 HAK_COLD void os_write(int fd, const char *text, size_t length)

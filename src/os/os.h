@@ -68,6 +68,10 @@ bool os_readable(const void *at);
 void os_block_signals(sigset_t *before);
 void os_restore_signals(const sigset_t *before);
 
+/* The start of a file that the kernel makes up (whole, if it fits: such files are shown in one piece), as a text. False: it
+ * cannot be read. Not a cancellation point. */
+bool os_read_file(const char *path, char *out, size_t room);
+
 /* Writes to a descriptor, all of it, retrying short writes. */
 void os_write(int fd, const char *text, size_t length);
 

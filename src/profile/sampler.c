@@ -420,6 +420,19 @@ void sampled_live(size_t *blocks, size_t *bytes)
     lock_release(&sampler.lock);
 }
 
+HAK_COLD void sampler_keep_tight(void)
+{
+    if (!take_lock())
+        return;
+    struct live_area *a = own_area();
+    if (a != NULL) {
+        sites_keep_tight(a);
+        store_relaxed(&a->process[0].sampled_tight, sampler.sampled);
+        store_relaxed(&a->process[0].sampled_tight_ms, os_now_ms());
+    }
+    lock_release(&sampler.lock);
+}
+
 /* ---- for the crash line ---- */
 
 static const struct record *record_around(uintptr_t at)

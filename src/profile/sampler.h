@@ -61,6 +61,9 @@ size_t sampled_usable(const void *p);
 /* What the arena's live blocks add up to: their number and usable bytes. */
 void sampled_live(size_t *blocks, size_t *bytes);
 
+/* Memory has become tight: the sites remember what lives now. */
+void sampler_keep_tight(void);
+
 /* What is known of a sampled block in which the address lies, live or freed not long ago. */
 struct block_story {
     uintptr_t address;

@@ -144,6 +144,15 @@ void sites_keep_peak(struct live_area *a)
     }
 }
 
+void sites_keep_tight(struct live_area *a)
+{
+    for (uint32_t i = 0; i < site_count; i++) {
+        struct live_sites *s = &a->sites[i];
+        store_relaxed(&s->tight_bytes, load_relaxed(&s->live_bytes));
+        store_relaxed(&s->tight_objects, load_relaxed(&s->live_objects));
+    }
+}
+
 void sites_carry_over(struct live_area *a, const struct live_area *before)
 {
     for (uint32_t i = 0; i < stack_words; i++)

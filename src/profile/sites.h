@@ -22,8 +22,10 @@ void site_allocated(struct live_area *a, struct site_change c);
 void site_passed(struct live_area *a, struct site_change c);
 void site_freed(struct live_area *a, struct site_change c, uint64_t now);
 
-/* Every site remembers what lives now as its share of the process' peak. */
+/* Every site remembers what lives now as its share of the process' peak, or of what there was when memory became
+ * tight. */
 void sites_keep_peak(struct live_area *a);
+void sites_keep_tight(struct live_area *a);
 
 /* Copies the stacks of the area before, in the child of a fork: those do not change once they stand there. */
 void sites_carry_over(struct live_area *a, const struct live_area *before);

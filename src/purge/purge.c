@@ -3,6 +3,7 @@
 #include "base/probe.h"
 #include "mind/keep.h"
 #include "os/os.h"
+#include "pressure/pressure.h"
 #include "purge/show.h"
 
 enum {
@@ -127,6 +128,8 @@ HAK_INLINE size_t learnt_to_keep(size_t in_use)
 
 static size_t allowance(size_t in_use)
 {
+    if (pressure_is(PRESSURE_NEAR))
+        return kept_bytes(); /* not to be had here */
     size_t peak = recent_peak(), most = peak + peak / SCATTER_SHARE;
     size_t wanted = most > in_use ? most - in_use : 0;
     size_t regret = least_of(load_relaxed(&purge.regret), wanted);
@@ -139,6 +142,7 @@ void purge_note_fresh(size_t bytes)
     size_t recent = load_relaxed(&purge.recent), in_use = in_use_now();
     note_demand(in_use);
     (void)learnt_to_keep(in_use);
+    pressure_note_growth(in_use + purge_dirty_bytes(), bytes);
     if (HAK_LIKELY(recent == 0))
         return;
     if (os_now_ms() - load_relaxed(&purge.last_ms) > WINDOW_MS) {
@@ -168,6 +172,7 @@ static size_t purge_down_to(size_t keep)
     bytes += pages_purge(less(keep, big_cached_bytes() + units_dirty() * UNIT_SIZE));
     bytes += supers_purge(less(keep, big_cached_bytes() + pages_dirty()) / UNIT_SIZE) * UNIT_SIZE;
     add_relaxed(&purge.total, bytes);
+    pressure_gave(bytes);
     probe_purge(bytes);
     return bytes;
 }
@@ -180,8 +185,8 @@ static void purge_excess_locked(size_t allowed)
         store_relaxed(&purge.recent, (size_t)0);
     add_relaxed(&purge.recent, bytes);
     store_relaxed(&purge.last_ms, now);
-    /* Locked pages, say: trying at every free would help nobody. */
-    store_relaxed(&purge.refused, bytes == 0);
+    /* Locked pages, say: trying at every free would help nobody. Not if another thread was faster. */
+    store_relaxed(&purge.refused, bytes == 0 && purge_dirty_bytes() > allowed + slack(allowed));
 }
 
 static HAK_COLD void purge_excess(size_t allowed)
@@ -213,6 +218,7 @@ void purge_look(size_t dirty)
     size_t in_use = in_use_now();
     note_demand(in_use);
     roll_window(in_use);
+    pressure_note_time(in_use + dirty);
     size_t allowed = allowance(in_use);
     store_relaxed(&hak_purge_allowed, allowed + slack(allowed));
     hak_thread.until_look = FREES_PER_LOOK;
@@ -228,6 +234,7 @@ size_t purge_everything(void)
     /* Whoever asks for this wants nothing kept for what has been. */
     store_relaxed(&purge.regret, (size_t)0);
     store_relaxed(&purge.recent, (size_t)0);
+    store_relaxed(&hak_purge_allowed, (size_t)0); /* until somebody looks */
     lock_release(&purge.lock);
     purge_show();
     return bytes;

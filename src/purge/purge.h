@@ -14,7 +14,9 @@
  * keeps the floor, and one that stops for good at the lowest point keeps no more than its last swing
  * and that third, until its next frees.
  *
- * Calls: super, pages, big, mind, os. Called by: heap, front, api. */
+ * Near a memory limit (pressure.h) nothing is allowed.
+ *
+ * Calls: super, pages, big, mind, pressure, os. Called by: heap, front, api. */
 #ifndef HAK_PURGE_H
 #define HAK_PURGE_H
 
@@ -22,6 +24,7 @@
 #include "control/options.h"
 #include "os/thread.h"
 #include "pages/pages.h"
+#include "pressure/pressure.h"
 #include "super/super.h"
 
 /* Fresh pages had to be taken from the kernel: if the like was purged a moment ago, keep more. */
@@ -46,7 +49,7 @@ extern _Atomic size_t hak_purge_allowed __attribute__((visibility("hidden")));
 HAK_INLINE void purge_if_due(void)
 {
     size_t dirty = purge_dirty_bytes();
-    if (HAK_LIKELY(dirty <= hak_options.retain))
+    if (HAK_LIKELY(dirty <= hak_options.retain) && !pressure_is(PRESSURE_NEAR))
         return;
     if (dirty > load_relaxed(&hak_purge_allowed) || hak_thread.until_look-- == 0)
         purge_look(dirty);

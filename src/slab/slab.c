@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "live/live.h"
+#include "os/os.h"
 
 #define CAPACITY(size, units) ((size) > UNIT_SIZE ? 1 : (uint32_t)((units)*UNIT_SIZE / (size)))
 #define RECIPROCAL(size) ((uint32_t)((((uint64_t)1 << 32) + (size)-1) / (size)))
@@ -118,6 +119,35 @@ uint32_t slab_touched_units(const struct slab *s)
 {
     size_t bytes = (size_t)s->high * hak_classes[s->class].size;
     return (uint32_t)((bytes + UNIT_SIZE - 1) >> UNIT_SHIFT);
+}
+
+/* ---- purge ---- */
+
+static bool is_free(const struct slab *s, const uint64_t *map, uint32_t index)
+{
+    return index >= s->carved || (map[index / 64] >> (index % 64) & 1) != 0;
+}
+
+/* Of the free blocks from one to another, the pages that lie in no other block. */
+static size_t purge_blocks(const struct slab *s, uint32_t from, uint32_t to)
+{
+    size_t size = hak_classes[s->class].size, page = hak_region.page_size;
+    size_t first = round_up(from * size, page), end = to * size & ~(page - 1);
+    return end > first && os_purge(slab_base(s) + first, end - first) ? end - first : 0;
+}
+
+size_t slab_purge(const struct slab *s)
+{
+    const uint64_t *map = slab_map(s);
+    size_t purged = 0, size = hak_classes[s->class].size;
+    if ((s->freed + s->high - s->carved) * size < hak_region.page_size)
+        return 0;
+    for (uint32_t i = 0, from; i < s->high; i++) {
+        for (from = i; i < s->high && is_free(s, map, i); i++)
+            ;
+        purged += purge_blocks(s, from, i);
+    }
+    return purged;
 }
 
 /* ---- what the live area shows ---- */

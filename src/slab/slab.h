@@ -231,6 +231,9 @@ HAK_INLINE uint32_t slab_touched_pages(const struct slab *s, uint32_t n)
     return (uint32_t)((bytes + hak_region.page_size - 1) >> __builtin_ctzl(hak_region.page_size));
 }
 
+/* Purges the pages of a slab of mapped blocks on which no block lives and one may have. Returns bytes. */
+size_t slab_purge(const struct slab *s);
+
 /* Units of the slab that blocks were carved from. */
 uint32_t slab_touched_units(const struct slab *s);
 

@@ -3,6 +3,7 @@
 #include "base/probe.h"
 #include "control/options.h"
 #include "os/os.h"
+#include "pressure/pressure.h"
 
 enum { ALL_FREE = -1, BITS = 64, PURGE_RUN = 4 /* units: 256 KiB */ };
 
@@ -162,7 +163,7 @@ static bool advise(size_t granule, enum kind kind)
     if (!hak_options.huge_pages)
         return false;
     size_t bytes = load_relaxed(&hak_supers.mapped) << GRANULE_SHIFT;
-    bool huge = kind == SINGLES && bytes >= hak_options.huge_min;
+    bool huge = kind == SINGLES && bytes >= hak_options.huge_min && !pressure_is(PRESSURE_TIGHT);
     os_advise_huge(granule_address(granule), GRANULE_SIZE, huge);
     return huge;
 }

@@ -1,0 +1,181 @@
+#include "pressure/pressure.h"
+
+#include "control/options.h"
+#include "live/live.h"
+#include "os/os.h"
+#include "os/thread.h"
+#include "pressure/cgroup.h"
+
+enum {
+    STEP_SHARE = 32,     /* of what is left: growth up to the next look */
+    LOOK_MS = 100,       /* the next look without growth, where there is a limit */
+    GROUP_MS = 1000,     /* which group is the tightest is asked again */
+    UNLIMITED_MS = 2000, /* where there is no limit: whether there is one now */
+    ROUND_MS = 1000,     /* the next round if no less is left than at the last one */
+};
+
+#define FIRST_LOOK ((size_t)16 << 20)
+#define STEP_MIN ((size_t)1 << 20)
+#define UNLIMITED_STEP ((size_t)64 << 20)
+
+/* A level is entered when less than one such share of the limit is left, and left above another. */
+static const struct {
+    size_t enter, leave;
+} shares[] = {
+    [PRESSURE_NEAR] = {8, 6},
+    [PRESSURE_TIGHT] = {16, 12},
+};
+
+struct pressure hak_pressure = {.look_at = FIRST_LOOK, .first_tight = true};
+
+static struct {
+    _Atomic bool looking;     /* by one thread; the others go on. The rest is that thread's */
+    _Atomic uint64_t last_ms; /* of the last look; read by anyone */
+    _Atomic size_t step;      /* what the process may grow by before the next one; read by anyone */
+    _Atomic bool limited;     /* read by anyone */
+    _Atomic size_t gave;      /* bytes, by anyone */
+    uint64_t group_ms, round_ms;
+    size_t left_at_round;
+    uint64_t looks, near, tight;
+} state = {.limited = true};
+
+static size_t largest(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+enum pressure_level pressure_next(enum pressure_level now, size_t limit, size_t left)
+{
+    for (enum pressure_level level = PRESSURE_TIGHT; level > PRESSURE_NONE; level--) {
+        if (left < limit / (now >= level ? shares[level].leave : shares[level].enter))
+            return level;
+    }
+    return PRESSURE_NONE;
+}
+
+/* ---- one look: by one thread at a time ---- */
+
+static struct cgroup_room room_now(uint64_t now, size_t held, size_t fresh)
+{
+    if (hak_options.soft_limit != 0)
+        return (struct cgroup_room){hak_options.soft_limit, held, false};
+    bool anew = now - state.group_ms >= GROUP_MS;
+    if (anew)
+        state.group_ms = now;
+    struct cgroup_room room = cgroup_look(anew);
+    room.used += fresh; /* it will be touched */
+    return room;
+}
+
+/* A round of giving back is due when a level is entered, when less is left by an eighth than at the last one,
+ * and now and then. */
+static void begin_round(enum pressure_level before, enum pressure_level level, size_t left,
+                        uint64_t now)
+{
+    if (level <= before && left >= state.left_at_round - state.left_at_round / 8 &&
+        now - state.round_ms < ROUND_MS)
+        return;
+    state.left_at_round = left;
+    state.round_ms = now;
+    store_relaxed(&hak_pressure.due, true);
+    add_relaxed(&hak_pressure.rounds, 1);
+}
+
+static void set_level(enum pressure_level level, size_t left, uint64_t now)
+{
+    enum pressure_level before = load_relaxed(&hak_pressure.level);
+    store_relaxed(&hak_pressure.level, (uint32_t)level);
+    state.near += before < PRESSURE_NEAR && level >= PRESSURE_NEAR;
+    state.tight += before < PRESSURE_TIGHT && level >= PRESSURE_TIGHT;
+    if (level != PRESSURE_NONE)
+        begin_round(before, level, left, now);
+}
+
+static void show(struct cgroup_room room, size_t left)
+{
+    struct live_area *a = live_area();
+    if (a == NULL)
+        return;
+    struct live_process *p = a->process;
+    bool limited = room.limit != SIZE_MAX;
+    store_relaxed(&p->pressure_level, load_relaxed(&hak_pressure.level));
+    store_relaxed(&p->pressure_limit, limited ? room.limit : 0);
+    store_relaxed(&p->pressure_left, limited ? left : 0);
+    store_relaxed(&p->pressure_looks, state.looks);
+    store_relaxed(&p->pressure_near, state.near);
+    store_relaxed(&p->pressure_tight, state.tight);
+}
+
+static void judge(struct cgroup_room room, uint64_t now, size_t held)
+{
+    bool limited = room.limit != SIZE_MAX;
+    size_t left = room.limit > room.used ? room.limit - room.used : 0;
+    enum pressure_level level = load_relaxed(&hak_pressure.level);
+    level = limited ? pressure_next(level, room.limit, left) : PRESSURE_NONE;
+    if (level < PRESSURE_NEAR && room.stalled)
+        level = PRESSURE_NEAR;
+    set_level(level, left, now);
+    size_t step =
+        limited ? largest(left / STEP_SHARE, STEP_MIN) : largest(UNLIMITED_STEP, held / 4);
+    store_relaxed(&state.step, step);
+    store_relaxed(&state.limited, limited);
+    store_relaxed(&hak_pressure.look_at, held + step);
+    state.looks++;
+    show(room, left);
+}
+
+/* acquire, and release when it is done: the next to look goes on where this one was. */
+static bool begin_to_look(void)
+{
+    bool looking = false;
+    return cas_acquire(&state.looking, &looking, true);
+}
+
+static bool is_rest_due(uint64_t now)
+{
+    return !load_relaxed(&state.limited) && now - load_relaxed(&state.last_ms) < UNLIMITED_MS;
+}
+
+void pressure_look(size_t held, size_t fresh)
+{
+    if (!thread_may_wait() || !begin_to_look())
+        return;
+    uint64_t now = os_now_ms();
+    if (!hak_options.pressure) {
+        set_level(PRESSURE_NONE, 0, now);
+        store_relaxed(&state.limited, false);
+        store_relaxed(&hak_pressure.look_at, held + UNLIMITED_STEP);
+    } else if (is_rest_due(now)) {
+        store_relaxed(&hak_pressure.look_at, held + load_relaxed(&state.step));
+    } else {
+        judge(room_now(now, held, fresh), now, held);
+    }
+    store_relaxed(&state.last_ms, now);
+    store_release(&state.looking, false);
+}
+
+HAK_COLD static void look_again(size_t held)
+{
+    if (os_now_ms() - load_relaxed(&state.last_ms) >= LOOK_MS)
+        pressure_look(held, 0);
+    else if (load_relaxed(&hak_pressure.look_at) > held + load_relaxed(&state.step))
+        store_relaxed(&hak_pressure.look_at, held + load_relaxed(&state.step));
+}
+
+void pressure_note_time(size_t held)
+{
+    /* Before the first look there is no step. */
+    if (load_relaxed(&state.limited) && load_relaxed(&state.step) != 0)
+        look_again(held);
+}
+
+void pressure_gave(size_t bytes)
+{
+    if (pressure_is(PRESSURE_NEAR))
+        live_set(pressure_gave, (uint64_t)(add_relaxed(&state.gave, bytes) + bytes));
+}
+
+void pressure_forget_looker(void)
+{
+    store_relaxed(&state.looking, false);
+}

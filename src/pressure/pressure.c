@@ -11,7 +11,9 @@ enum {
     LOOK_MS = 100,       /* the next look without growth, where there is a limit */
     GROUP_MS = 1000,     /* which group is the tightest is asked again */
     UNLIMITED_MS = 2000, /* where there is no limit: whether there is one now */
-    ROUND_MS = 1000,     /* the next round if no less is left than at the last one */
+    ROUND_MS = 1000,     /* the next round whatever happens, or ... */
+    ROUND_SHARE =
+        1024, /* ... when what is held has changed by this share: a round looks at all of it */
 };
 
 #define FIRST_LOOK ((size_t)16 << 20)
@@ -35,7 +37,7 @@ static struct {
     _Atomic bool limited;     /* read by anyone */
     _Atomic size_t gave;      /* bytes, by anyone */
     uint64_t group_ms, round_ms;
-    size_t left_at_round;
+    size_t held_at_round;
     uint64_t looks, near, tight;
 } state = {.limited = true};
 
@@ -67,28 +69,32 @@ static struct cgroup_room room_now(uint64_t now, size_t held, size_t fresh)
     return room;
 }
 
-/* A round of giving back is due when a level is entered, when less is left by an eighth than at the last one,
- * and now and then. */
-static void begin_round(enum pressure_level before, enum pressure_level level, size_t left,
-                        uint64_t now)
+static bool has_changed(size_t held)
 {
-    if (level <= before && left >= state.left_at_round - state.left_at_round / 8 &&
-        now - state.round_ms < ROUND_MS)
+    size_t before = state.held_at_round;
+    return (held > before ? held - before : before - held) >= held / ROUND_SHARE;
+}
+
+/* A round of giving back is due when a level is entered, and as long as memory is tight. */
+static void begin_round_if_due(enum pressure_level before, enum pressure_level level, size_t held,
+                               uint64_t now)
+{
+    bool again = level == PRESSURE_TIGHT && (now - state.round_ms >= ROUND_MS || has_changed(held));
+    if (level <= before && !again)
         return;
-    state.left_at_round = left;
+    state.held_at_round = held;
     state.round_ms = now;
     store_relaxed(&hak_pressure.due, true);
     add_relaxed(&hak_pressure.rounds, 1);
 }
 
-static void set_level(enum pressure_level level, size_t left, uint64_t now)
+static void set_level(enum pressure_level level, size_t held, uint64_t now)
 {
     enum pressure_level before = load_relaxed(&hak_pressure.level);
     store_relaxed(&hak_pressure.level, (uint32_t)level);
     state.near += before < PRESSURE_NEAR && level >= PRESSURE_NEAR;
     state.tight += before < PRESSURE_TIGHT && level >= PRESSURE_TIGHT;
-    if (level != PRESSURE_NONE)
-        begin_round(before, level, left, now);
+    begin_round_if_due(before, level, held, now);
 }
 
 static void show(struct cgroup_room room, size_t left)
@@ -114,7 +120,7 @@ static void judge(struct cgroup_room room, uint64_t now, size_t held)
     level = limited ? pressure_next(level, room.limit, left) : PRESSURE_NONE;
     if (level < PRESSURE_NEAR && room.stalled)
         level = PRESSURE_NEAR;
-    set_level(level, left, now);
+    set_level(level, held, now);
     size_t step =
         limited ? largest(left / STEP_SHARE, STEP_MIN) : largest(UNLIMITED_STEP, held / 4);
     store_relaxed(&state.step, step);
@@ -142,7 +148,7 @@ void pressure_look(size_t held, size_t fresh)
         return;
     uint64_t now = os_now_ms();
     if (!hak_options.pressure) {
-        set_level(PRESSURE_NONE, 0, now);
+        set_level(PRESSURE_NONE, held, now);
         store_relaxed(&state.limited, false);
         store_relaxed(&hak_pressure.look_at, held + UNLIMITED_STEP);
     } else if (is_rest_due(now)) {

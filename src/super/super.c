@@ -163,7 +163,7 @@ static bool advise(size_t granule, enum kind kind)
     if (!hak_options.huge_pages)
         return false;
     size_t bytes = load_relaxed(&hak_supers.mapped) << GRANULE_SHIFT;
-    bool huge = kind == SINGLES && bytes >= hak_options.huge_min && !pressure_is(PRESSURE_TIGHT);
+    bool huge = kind == SINGLES && bytes >= hak_options.huge_min && !pressure_is(PRESSURE_NEAR);
     os_advise_huge(granule_address(granule), GRANULE_SIZE, huge);
     return huge;
 }

@@ -225,6 +225,26 @@ static void a_slow_rhythm_is_learnt_and_forgotten(void **state)
     hak_options.keep = KEEP_OFF;
 }
 
+static void near_a_limit_nothing_is_allowed(void **state)
+{
+    (void)state;
+    hak_options.retain = 1024 * MIB;
+    make_dirty();
+    store_relaxed(&hak_pressure.level, (uint32_t)PRESSURE_NEAR);
+    purge_if_due();
+    assert_int_equal(dirty_bytes(), 0);
+    bool zeroed;
+    ptrdiff_t page = pages_take(unit_pages() * 4, 1, &zeroed);
+    assert_true(page >= 0);
+    pages_give((size_t)page, unit_pages() * 4);
+    look(); /* as the free of such a block does */
+    assert_int_equal(dirty_bytes(), 0);
+    store_relaxed(&hak_pressure.level, (uint32_t)PRESSURE_NONE);
+    make_dirty();
+    look();
+    assert_true(dirty_bytes() >= DIRTY);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -237,6 +257,7 @@ int main(void)
         cmocka_unit_test(an_oscillation_is_forgotten),
         cmocka_unit_test(a_single_peak_is_not_kept),
         cmocka_unit_test(a_slow_rhythm_is_learnt_and_forgotten),
+        cmocka_unit_test(near_a_limit_nothing_is_allowed),
     };
     return cmocka_run_group_tests(tests, set_up, NULL);
 }

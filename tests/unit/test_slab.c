@@ -236,6 +236,42 @@ static void a_freed_block_is_hardly_touched(void **state)
     put_writes_little(64, 0);
 }
 
+/* ---- pages without a block ---- */
+
+/* Of all blocks but a few neighbours every page goes, and those keep what they hold. */
+static void purge_leaves_live_blocks(uint32_t size)
+{
+    enum { LIVE_FROM = 20, LIVE_TO = 23 };
+    uint32_t class = class_for(size), n = hak_classes[class].capacity;
+    void *blocks[MAP_WORDS * 64];
+    size_t unit = make_slab(class), page = hak_region.page_size;
+    struct slab *s = slab_at(unit);
+    assert_int_equal(slab_take(s, blocks, n), n);
+    memset(slab_base(s), 'x', (size_t)n * size);
+    assert_int_equal(slab_purge(s), 0);
+    for (uint32_t i = 0; i < n; i++) {
+        if (i < LIVE_FROM || i >= LIVE_TO)
+            put(s, blocks[i]);
+    }
+    size_t below = LIVE_FROM * size / page, above = round_up((size_t)LIVE_TO * size, page) / page;
+    size_t last = (size_t)n * size / page;
+    assert_int_equal(slab_purge(s), (below + last - above) * page);
+    assert_true(is_zero(slab_base(s), below * page));
+    assert_true(is_zero(slab_base(s) + above * page, (last - above) * page));
+    for (size_t i = LIVE_FROM * size; i < LIVE_TO * size; i++)
+        assert_at(slab_base(s)[i] == 'x', i);
+    slab_clear(s);
+    drop_slab(unit);
+}
+
+static void pages_without_a_block_can_go(void **state)
+{
+    (void)state;
+    static const uint32_t sizes[] = {64, 80, 512, 1024, 5120};
+    for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++)
+        purge_leaves_live_blocks(sizes[i]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -251,6 +287,7 @@ int main(void)
         cmocka_unit_test(a_map_gives_the_lowest_first),
         cmocka_unit_test(a_map_finds_every_freed_block),
         cmocka_unit_test(a_freed_block_is_hardly_touched),
+        cmocka_unit_test(pages_without_a_block_can_go),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -222,14 +222,14 @@ HAK_INLINE void *alloc_pages(size_t size, size_t alignment, bool *zeroed)
 
 /* Memory that is free but not given back may be what is missing. Whoever calls tries again, also if
  * another thread was faster here. */
-static void make_room(void)
+static HAK_COLD void make_room(void)
 {
     thread_enter();
     (void)purge_everything();
     thread_leave();
 }
 
-static void trim_own(struct heap *h)
+static HAK_COLD void trim_own(struct heap *h)
 {
     lock_take(&h->lock);
     heap_trim(h, true);
@@ -237,7 +237,7 @@ static void trim_own(struct heap *h)
 }
 
 /* What the process' memory other than the calling thread's heap can do for it, in any thread, once per round. */
-static void give_back(void)
+static HAK_COLD void give_back(void)
 {
     if (pressure_is(PRESSURE_TIGHT)) {
         registry_trim();
@@ -373,7 +373,7 @@ void *front_alloc_aligned(size_t alignment, size_t size)
     return pages_or_fail(size, alignment, &zeroed);
 }
 
-size_t front_trim(void)
+HAK_COLD size_t front_trim(void)
 {
     struct heap *h = own_heap(thread_enter());
     if (h != NULL)

@@ -242,7 +242,7 @@ void slab_put_first_or_last(struct heap *h, struct slab *s)
 /* ---- giving back ---- */
 
 /* Pages of partly used slabs on which no block lives. Of blocks that are on a list none can be told free. */
-static size_t purge_slabs(struct heap *h)
+static HAK_COLD size_t purge_slabs(struct heap *h)
 {
     size_t bytes = 0;
     for (uint32_t class = FIRST_MAPPED; class < FIRST_PAGED; class ++) {
@@ -253,7 +253,7 @@ static size_t purge_slabs(struct heap *h)
     return bytes;
 }
 
-void heap_trim(struct heap *h, bool with_magazines)
+HAK_COLD void heap_trim(struct heap *h, bool with_magazines)
 {
     inbox_drain(h, false);
     if (with_magazines)

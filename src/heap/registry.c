@@ -114,7 +114,7 @@ static void forget_warm(struct heap *h)
     h->warm_bytes = 0;
 }
 
-static void trim_visited(struct heap *h, void *own)
+static HAK_COLD void trim_visited(struct heap *h, void *own)
 {
     if (h == own || load_relaxed(&h->state) == HEAP_LOST || !lock_try(&h->lock))
         return;
@@ -125,7 +125,7 @@ static void trim_visited(struct heap *h, void *own)
     heap_unlock_visited(h);
 }
 
-void registry_trim(void)
+HAK_COLD void registry_trim(void)
 {
     registry_each(trim_visited, hak_thread.heap);
 }

@@ -31,14 +31,16 @@ static const struct version {
      "memory.pressure"},
 };
 
-/* The group with least left when that was last looked for. */
-static struct {
+/* All this by one thread at a time. Not beside what every process uses: cmake/layout.ld.
+ * First the group with least left when that was last looked for. */
+__attribute__((section(".bss.cgroup_tightest"))) static struct {
     const struct version *version; /* NULL: none has a limit */
     size_t limit;
     char folder[PATH_ROOM];
 } tightest;
 
-static char list[TEXT_ROOM], text[TEXT_ROOM], folder[PATH_ROOM];
+__attribute__((section(".bss.cgroup_texts"))) static char list[TEXT_ROOM], text[TEXT_ROOM],
+    folder[PATH_ROOM];
 
 /* ---- a file ---- */
 

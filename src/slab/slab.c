@@ -136,7 +136,7 @@ static size_t purge_blocks(const struct slab *s, uint32_t from, uint32_t to)
     return end > first && os_purge(slab_base(s) + first, end - first) ? end - first : 0;
 }
 
-size_t slab_purge(const struct slab *s)
+HAK_COLD size_t slab_purge(const struct slab *s)
 {
     const uint64_t *map = slab_map(s);
     size_t purged = 0, size = hak_classes[s->class].size;

@@ -241,8 +241,8 @@ static void a_freed_block_is_hardly_touched(void **state)
 /* Of all blocks but a few neighbours every page goes, and those keep what they hold. */
 static void purge_leaves_live_blocks(uint32_t size)
 {
-    enum { LIVE_FROM = 20, LIVE_TO = 23 };
     uint32_t class = class_for(size), n = hak_classes[class].capacity;
+    uint32_t live_from = n / 2, live_to = live_from + 3;
     void *blocks[MAP_WORDS * 64];
     size_t unit = make_slab(class), page = hak_region.page_size;
     struct slab *s = slab_at(unit);
@@ -250,15 +250,16 @@ static void purge_leaves_live_blocks(uint32_t size)
     memset(slab_base(s), 'x', (size_t)n * size);
     assert_int_equal(slab_purge(s), 0);
     for (uint32_t i = 0; i < n; i++) {
-        if (i < LIVE_FROM || i >= LIVE_TO)
+        if (i < live_from || i >= live_to)
             put(s, blocks[i]);
     }
-    size_t below = LIVE_FROM * size / page, above = round_up((size_t)LIVE_TO * size, page) / page;
+    size_t below = (size_t)live_from * size / page,
+           above = round_up((size_t)live_to * size, page) / page;
     size_t last = (size_t)n * size / page;
     assert_int_equal(slab_purge(s), (below + last - above) * page);
     assert_true(is_zero(slab_base(s), below * page));
     assert_true(is_zero(slab_base(s) + above * page, (last - above) * page));
-    for (size_t i = LIVE_FROM * size; i < LIVE_TO * size; i++)
+    for (size_t i = (size_t)live_from * size; i < (size_t)live_to * size; i++)
         assert_at(slab_base(s)[i] == 'x', i);
     slab_clear(s);
     drop_slab(unit);

@@ -85,8 +85,8 @@ def view_option(command: Command) -> Command:
     return click.option(
         "--view",
         "view_name",
-        type=click.Choice(["live", "total", "peak"]),
+        type=click.Choice(["live", "total", "peak", "tight"]),
         default="live",
         show_default=True,
-        help="Live now, allocated since the start, or live at the peak.",
+        help="Live now, allocated since the start, live at the peak, or when memory became tight.",
     )(command)

@@ -122,19 +122,23 @@ def _scale(seen: Resident, factor: float) -> None:
         setattr(seen, name, int(getattr(seen, name) * factor))
 
 
-def class_memory(use: ClassUse, there: int, share: float, page_size: int) -> ClassMemory:
+def class_memory(
+    use: ClassUse, there: int, share: float, page_size: int, was_tight: bool = False
+) -> ClassMemory:
     """Splits a class' resident bytes.
 
     Of the touched pages some may be missing. That is what was cut in advance and never used: in a
-    magazine or, if it is small, back from it. Of larger blocks the program left parts alone.
+    magazine or, if it is small, back from it. Of larger blocks the program left parts alone. Where
+    memory was tight, pages without a block were given back.
     """
     cut = min(there, use.touched)
     missing = use.touched - cut
     magazine = use.magazine * use.size
     live = (use.used - use.magazine) * use.size
     parts = {"magazine": magazine, "live": live, "free": max(0, use.touched - magazine - live)}
-    small = ("magazine", "free", "live")
-    for name in small if use.size <= page_size else ("magazine", "live", "free"):
+    small, large = ("magazine", "free", "live"), ("magazine", "live", "free")
+    purged = ("free", "magazine", "live")
+    for name in purged if was_tight else small if use.size <= page_size else large:
         taken = min(missing, parts[name])
         parts[name] -= taken
         missing -= taken
@@ -221,7 +225,11 @@ class Inside:
         rounding = holdings.rounding
         self.classes = [
             class_memory(
-                use, self.seen.slabs[use.index], rounding.of_class(use), holdings.page_size
+                use,
+                self.seen.slabs[use.index],
+                rounding.of_class(use),
+                holdings.page_size,
+                was_tight=holdings.count("pressure_tight") > 0,
             )
             for use in holdings.classes
             if use.slabs or self.seen.slabs[use.index]

@@ -171,6 +171,7 @@ def _status(n: Numbers) -> Status:
 LIVE = "In use by the program"
 FREE = "Kept for reuse"
 MEMORY = "Memory"
+LIMIT = "Memory limit"
 PROFILE = "Profile"
 EVENTS = "Since the start"
 
@@ -313,6 +314,34 @@ METRICS = [
         _word("samples_lost"),
         COUNTER,
         PROFILE,
+    ),
+    Metric(
+        "pressure_level",
+        "how near the memory limit is: 0 not near, 1 near, 2 tight",
+        _word("pressure_level"),
+        group=LIMIT,
+    ),
+    Metric(
+        "pressure_limit_bytes",
+        "the limit, of the control group or soft_limit; 0: none was found",
+        _word("pressure_limit"),
+        group=LIMIT,
+    ),
+    Metric(
+        "pressure_left_bytes",
+        "what was left of it at the last look",
+        _word("pressure_left"),
+        group=LIMIT,
+    ),
+    Metric("pressure_looks", "looks at the limit", _word("pressure_looks"), COUNTER, LIMIT),
+    Metric("pressure_near", "times the limit came near", _word("pressure_near"), COUNTER, LIMIT),
+    Metric("pressure_tight", "times memory became tight", _word("pressure_tight"), COUNTER, LIMIT),
+    Metric(
+        "pressure_gave_bytes",
+        "given back near the limit",
+        _word("pressure_gave"),
+        COUNTER,
+        LIMIT,
     ),
     Metric("purged_bytes", "free memory given back", _word("purged_bytes"), COUNTER, EVENTS),
     Metric("supers_made", "SuperSlabs mapped", _word("supers_made"), COUNTER, EVENTS),

@@ -18,7 +18,7 @@ from google.protobuf import (  # type: ignore[import-untyped]
 from hakmem import __version__
 from hakmem.insight.profile import Module, Profile, Site, chosen_settings
 from hakmem.insight.symbols import Frame, Symbols
-from hakmem.insight.views import LIVE, OWN_LIBRARY, PEAK, TOTAL, View
+from hakmem.insight.views import LIVE, OWN_LIBRARY, PEAK, TIGHT, TOTAL, View
 
 PACKAGE = "hakmem.pprof"
 NANOS = 1_000_000_000
@@ -49,8 +49,13 @@ SAMPLE_TYPES = (
     ("inuse_objects", "count"),
     ("inuse_space", "bytes"),
 )
-PEAK_TYPES = (("peak_objects", "count"), ("peak_space", "bytes"))
-DEFAULTS = {LIVE.name: "inuse_space", TOTAL.name: "alloc_space", PEAK.name: "peak_space"}
+MOMENTS = (PEAK, TIGHT)  # views that a file has only if it is asked for them
+DEFAULTS = {
+    LIVE.name: "inuse_space",
+    TOTAL.name: "alloc_space",
+    PEAK.name: "peak_space",
+    TIGHT.name: "tight_space",
+}
 
 
 @cache
@@ -107,7 +112,7 @@ class _Writer:
         self.message = message_class("Profile")()
         self._profile = profile
         self._symbols = symbols
-        self._with_peak = view is PEAK
+        self._moment = view if view in MOMENTS else None
         self._strings: dict[str, int] = {}
         self._functions: dict[tuple[str, str], int] = {}
         self._locations: dict[int, int] = {}
@@ -126,7 +131,11 @@ class _Writer:
 
     def _add_header(self, view: View) -> None:
         message, profile = self.message, self._profile
-        for kind, unit in SAMPLE_TYPES + (PEAK_TYPES if self._with_peak else ()):
+        kinds = list(SAMPLE_TYPES)
+        if self._moment:
+            name = self._moment.name
+            kinds += [(f"{name}_objects", "count"), (f"{name}_space", "bytes")]
+        for kind, unit in kinds:
             message.sample_type.add(type=self._text(kind), unit=self._text(unit))
         message.default_sample_type = self._text(DEFAULTS[view.name])
         message.period_type.type = self._text("space")
@@ -154,8 +163,8 @@ class _Writer:
 
     def _add_sample(self, site: Site) -> None:
         values = [site.total_objects, site.total_bytes, site.live_objects, site.live_bytes]
-        if self._with_peak:
-            values += [site.peak_objects, site.peak_bytes]
+        if self._moment:
+            values += [self._moment.objects_of(site), self._moment.bytes_of(site)]
         addresses = [address for address in site.stack if not self._is_own(address)]
         self.message.sample.add(
             location_id=[self._location(address) for address in addresses or site.stack],

@@ -35,6 +35,8 @@ class Site:
     total_objects: float
     peak_bytes: int
     peak_objects: float
+    tight_bytes: int
+    tight_objects: float
     first_ms: int
     last_ms: int
     samples: int
@@ -131,6 +133,10 @@ class Profile:
     def peak(self) -> Interval:
         return _sum([peak_of(site) for site in self.sites])
 
+    @property
+    def tight(self) -> Interval:
+        return _sum([tight_of(site) for site in self.sites])
+
 
 def total_of(site: Site) -> Interval:
     mean = site.total_bytes / site.total_objects if site.total_objects else 0.0
@@ -138,10 +144,18 @@ def total_of(site: Site) -> Interval:
 
 
 def peak_of(site: Site) -> Interval:
+    return _of_moment(site, site.peak_bytes, site.peak_objects)
+
+
+def tight_of(site: Site) -> Interval:
+    return _of_moment(site, site.tight_bytes, site.tight_objects)
+
+
+def _of_moment(site: Site, live: int, objects: float) -> Interval:
     """How many samples it was then is known only from what one of the site's stands for."""
-    mean = site.peak_bytes / site.peak_objects if site.peak_objects else 0.0
+    mean = live / objects if objects else 0.0
     one = site.total_bytes / site.samples if site.samples else 0.0
-    return of_total(site.peak_bytes, round(site.peak_bytes / one) if one else 0, mean)
+    return of_total(live, round(live / one) if one else 0, mean)
 
 
 def _sum(parts: Sequence[Interval]) -> Interval:
@@ -166,6 +180,8 @@ def merged(sites: Sequence[Site]) -> Site:
         total_objects=sum(site.total_objects for site in sites),
         peak_bytes=sum(site.peak_bytes for site in sites),
         peak_objects=sum(site.peak_objects for site in sites),
+        tight_bytes=sum(site.tight_bytes for site in sites),
+        tight_objects=sum(site.tight_objects for site in sites),
         first_ms=min(site.first_ms for site in sites),
         last_ms=max(site.last_ms for site in sites),
         samples=sum(site.samples for site in sites),
@@ -250,6 +266,8 @@ def _site(index: int, row: Row, words: Sequence[int]) -> Site:
         total_objects=number(row, "total_objects") / OBJECT,
         peak_bytes=number(row, "peak_bytes"),
         peak_objects=number(row, "peak_objects") / OBJECT,
+        tight_bytes=number(row, "tight_bytes") if "tight_bytes" in row else 0,
+        tight_objects=number(row, "tight_objects") / OBJECT if "tight_objects" in row else 0.0,
         first_ms=number(row, "first_ms"),
         last_ms=number(row, "last_ms"),
         samples=number(row, "samples"),

@@ -11,7 +11,7 @@ from hakmem.insight.leaks import Suspect
 from hakmem.insight.plumbing import telling
 from hakmem.insight.profile import Profile, chosen_settings
 from hakmem.insight.symbols import Frame
-from hakmem.insight.views import LIVE, PEAK, TOTAL, Stack, View, hint, ranked
+from hakmem.insight.views import LIVE, PEAK, TIGHT, TOTAL, Stack, View, hint, ranked
 from hakmem.insight.words import count_text, percent_text, size_text, time_text
 
 SITES_SHOWN = 20
@@ -20,7 +20,12 @@ CALLERS_SHOWN = 3
 
 
 def totals(profile: Profile) -> dict[str, Interval]:
-    return {LIVE.name: profile.live, TOTAL.name: profile.total, PEAK.name: profile.peak}
+    return {
+        LIVE.name: profile.live,
+        TOTAL.name: profile.total,
+        PEAK.name: profile.peak,
+        TIGHT.name: profile.tight,
+    }
 
 
 def print_report(

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from hakmem.errors import HakmemError
 from hakmem.insight.confidence import Interval
 from hakmem.insight.plumbing import is_plumbing, telling
-from hakmem.insight.profile import Profile, Site, merged, peak_of, total_of
+from hakmem.insight.profile import Profile, Site, merged, peak_of, tight_of, total_of
 from hakmem.insight.symbols import Frame, Symbols
 from hakmem.insight.words import percent_text
 
@@ -22,11 +22,28 @@ class View:
     name: str
     noun: str
 
+    def bytes_of(self, site: Site) -> int:
+        return {
+            "live": site.live_bytes,
+            "total": site.total_bytes,
+            "peak": site.peak_bytes,
+            "tight": site.tight_bytes,
+        }[self.name]
+
+    def objects_of(self, site: Site) -> float:
+        return {
+            "live": site.live_objects,
+            "total": site.total_objects,
+            "peak": site.peak_objects,
+            "tight": site.tight_objects,
+        }[self.name]
+
 
 LIVE = View("live", "live now")
 TOTAL = View("total", "allocated since the start")
 PEAK = View("peak", "live at the peak")
-VIEWS = {view.name: view for view in (LIVE, TOTAL, PEAK)}
+TIGHT = View("tight", "live when memory first became tight")
+VIEWS = {view.name: view for view in (LIVE, TOTAL, PEAK, TIGHT)}
 
 
 @dataclass(frozen=True)
@@ -53,18 +70,10 @@ class Stack:
         return len(self.site.stack) <= 1 or all(map(is_plumbing, self.frames))
 
     def bytes(self, view: View) -> int:
-        site = self.site
-        return {"live": site.live_bytes, "total": site.total_bytes, "peak": site.peak_bytes}[
-            view.name
-        ]
+        return view.bytes_of(self.site)
 
     def objects(self, view: View) -> float:
-        site = self.site
-        return {
-            "live": site.live_objects,
-            "total": site.total_objects,
-            "peak": site.peak_objects,
-        }[view.name]
+        return view.objects_of(self.site)
 
     def interval(self, profile: Profile, view: View) -> Interval:
         return sites_interval(profile, self.sites, view)
@@ -73,8 +82,8 @@ class Stack:
 def sites_interval(profile: Profile, sites: Sequence[Site], view: View) -> Interval:
     if view is LIVE or not sites:
         return profile.live_of(sites)
-    together = merged(sites)
-    return total_of(together) if view is TOTAL else peak_of(together)
+    of = {TOTAL.name: total_of, PEAK.name: peak_of, TIGHT.name: tight_of}
+    return of[view.name](merged(sites))
 
 
 def view_of(name: str) -> View:

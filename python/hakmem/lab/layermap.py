@@ -60,6 +60,7 @@ RULES = (
     Rule("purge", "pages/pages.c", "pages_purge"),
     Rule("insight", "purge/show.c"),
     Rule("purge", "purge/"),
+    Rule("purge", "pressure/"),
     Rule("pool", "super/super.c"),
     Rule("pool", "region/region.c"),
     Rule("pool", "pages/pages.c"),

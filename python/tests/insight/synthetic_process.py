@@ -64,6 +64,7 @@ class World:
                 *("units_in_use", "units_dirty", "pages_in_use", "pages_dirty", "run_bytes"),
                 *("run_blocks", "big_bytes", "big_blocks", "big_cached", "kept_bytes"),
                 *("warm_bytes", "allowed_bytes", "sampled_unit_bytes", "heaps_unseen"),
+                "pressure_tight",
             ),
             0,
         )

@@ -155,6 +155,8 @@ class Simulation:
             total_objects=sum(len(one.born) * one.weight / one.size for one in drawn),
             peak_bytes=round(total),
             peak_objects=sum(len(one.born) * one.weight / one.size for one in drawn),
+            tight_bytes=0,
+            tight_objects=0.0,
             first_ms=SHOWN_MS + int(born.min() * 1000),
             last_ms=SHOWN_MS + int(born.max() * 1000),
             samples=len(born),

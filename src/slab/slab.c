@@ -53,6 +53,7 @@ void slab_init(size_t unit, uint32_t class, struct heap *owner, bool zeroed)
     s->class = (uint8_t) class;
     s->listed = false;
     s->zeroed = zeroed;
+    s->purged = s->used_then = 0;
 }
 
 void slab_clear(struct slab *s)
@@ -136,18 +137,29 @@ static size_t purge_blocks(const struct slab *s, uint32_t from, uint32_t to)
     return end > first && os_purge(slab_base(s) + first, end - first) ? end - first : 0;
 }
 
-HAK_COLD size_t slab_purge(const struct slab *s)
+static size_t purge_free_blocks(const struct slab *s)
 {
     const uint64_t *map = slab_map(s);
-    size_t purged = 0, size = hak_classes[s->class].size;
-    if ((s->freed + s->high - s->carved) * size < hak_region.page_size)
-        return 0;
+    size_t bytes = 0;
     for (uint32_t i = 0, from; i < s->high; i++) {
         for (from = i; i < s->high && is_free(s, map, i); i++)
             ;
-        purged += purge_blocks(s, from, i);
+        bytes += purge_blocks(s, from, i);
     }
-    return purged;
+    return bytes;
+}
+
+_Static_assert(MAP_WORDS * 64 < UINT16_MAX, "used_then holds every number of blocks");
+
+HAK_COLD size_t slab_purge(struct slab *s)
+{
+    size_t page = hak_region.page_size, before = s->purged;
+    size_t free = (size_t)(s->freed + s->high - s->carved) * hak_classes[s->class].size;
+    if (free < page || s->used_then == s->used + 1)
+        return 0;
+    s->used_then = (uint16_t)(s->used + 1);
+    s->purged = (uint16_t)(purge_free_blocks(s) / page);
+    return s->purged > before ? (s->purged - before) * page : 0;
 }
 
 /* ---- what the live area shows ---- */

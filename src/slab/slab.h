@@ -66,8 +66,13 @@ struct slab {
     uint16_t key; /* of a run or big block: mind/keep.h, if keys depend on the call stack */
     /* What the live area says of the unit. Stored by whom the unit belongs to, read by who makes an area. */
     _Atomic uint32_t shown;
-    size_t size;     /* of a run or big block: usable bytes */
-    size_t granules; /* of a big block */
+    size_t size; /* of a run or big block: usable bytes */
+    union {
+        size_t granules; /* of a big block */
+        struct { /* of a slab, at its last slab_purge: pages without a block, blocks in use + 1 */
+            uint16_t purged, used_then;
+        };
+    };
 };
 
 _Static_assert(sizeof(struct slab) == 64, "one line per unit");
@@ -231,8 +236,9 @@ HAK_INLINE uint32_t slab_touched_pages(const struct slab *s, uint32_t n)
     return (uint32_t)((bytes + hak_region.page_size - 1) >> __builtin_ctzl(hak_region.page_size));
 }
 
-/* Purges the pages of a slab of mapped blocks on which no block lives and one may have. Returns bytes. */
-size_t slab_purge(const struct slab *s);
+/* Purges the pages of a slab of mapped blocks on which no block lives and one may have, unless as many blocks are in
+ * use as the last time. Returns by how many bytes that is more than then. */
+size_t slab_purge(struct slab *s);
 
 /* Units of the slab that blocks were carved from. */
 uint32_t slab_touched_units(const struct slab *s);

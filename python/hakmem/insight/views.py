@@ -42,7 +42,7 @@ class View:
 LIVE = View("live", "live now")
 TOTAL = View("total", "allocated since the start")
 PEAK = View("peak", "live at the peak")
-TIGHT = View("tight", "live when memory first became tight")
+TIGHT = View("tight", "live when memory was tight")
 VIEWS = {view.name: view for view in (LIVE, TOTAL, PEAK, TIGHT)}
 
 

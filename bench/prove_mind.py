@@ -11,6 +11,7 @@ Example:  PYTHONPATH=python .venv/bin/python bench/prove_mind.py --rounds 30 --j
 
 import argparse
 import json
+import math
 import os
 import random
 import resource
@@ -74,6 +75,7 @@ class Running:
             self.burst = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         if self.socket and now > self.end:
             self.process.send_signal(signal.SIGTERM)
+            self.end = math.inf
 
     def reap(self) -> bool:
         pid, status, used = os.wait4(self.process.pid, os.WNOHANG)
@@ -82,11 +84,16 @@ class Running:
         self.process.returncode = os.waitstatus_to_exitcode(status)
         if self.process.returncode != 0:
             raise SystemExit(f"{self.workload}, {self.arm}: ended with {self.process.returncode}")
+        self.used = used
+        return True
+
+    def stop(self) -> None:
+        if not self.used:
+            self.process.kill()
+            self.process.wait()
         if self.burst:
             self.burst.kill()
             self.burst.wait()
-        self.used = used
-        return True
 
     def figures(self, length_s: float) -> dict[str, float]:
         assert self.used
@@ -109,19 +116,27 @@ def begin(workload: str, arm: str, length_s: float, seed: int, place: Path) -> R
     return Running(workload, arm, process, now + length_s, socket, next_burst=now + 1)
 
 
+def wait_for(running: list[Running]) -> None:
+    left = list(running)
+    while left:
+        time.sleep(TICK_S)
+        now = time.monotonic()
+        for one in left:
+            one.look(now)
+        left = [one for one in left if not one.reap()]
+
+
 def run(workloads: list[str], length_s: float, seed: int) -> dict[str, dict[str, dict[str, float]]]:
     """Figures by workload and arm of runs side by side."""
     with tempfile.TemporaryDirectory() as place:
         pairs = [(w, a) for w in workloads for a in ARMS]
         random.shuffle(pairs)
         running = [begin(w, a, length_s, seed, Path(place)) for w, a in pairs]
-        left = list(running)
-        while left:
-            time.sleep(TICK_S)
-            now = time.monotonic()
-            for one in left:
-                one.look(now)
-            left = [one for one in left if not one.reap()]
+        try:
+            wait_for(running)
+        finally:
+            for one in running:
+                one.stop()
     found: dict[str, dict[str, dict[str, float]]] = {w: {} for w in workloads}
     for one in running:
         found[one.workload][one.arm] = one.figures(length_s)

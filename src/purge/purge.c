@@ -103,9 +103,19 @@ static size_t recent_swing(void)
     return swing + least_of(swing, peak / SCATTER_SHARE);
 }
 
-/* What the mind wants kept. Whoever finds it looked at by another thread takes what that found before. */
-static HAK_NOINLINE size_t look_what_to_keep(size_t in_use)
+/* Before more than `retain` was ever in use there is nothing to learn, and no limit is near. */
+HAK_INLINE bool is_followed(size_t in_use)
 {
+    if (HAK_LIKELY(!load_relaxed(&purge.follows) && in_use > hak_options.retain))
+        store_relaxed(&purge.follows, true);
+    return load_relaxed(&purge.follows);
+}
+
+/* What the mind wants kept. Whoever finds it looked at by another thread takes what that found before. */
+static HAK_NOINLINE size_t learnt_to_keep(size_t in_use)
+{
+    if (!keep_is_on() || !is_followed(in_use))
+        return 0;
     thread_enter();
     if (lock_try(&purge.lock)) {
         store_relaxed(&purge.kept, keep_look(in_use, hak_thread.freed_key, os_now_ms()));
@@ -115,45 +125,45 @@ static HAK_NOINLINE size_t look_what_to_keep(size_t in_use)
     return load_relaxed(&purge.kept);
 }
 
-/* Before more than `retain` was ever in use there is nothing to learn. */
-HAK_INLINE size_t learnt_to_keep(size_t in_use)
-{
-    if (HAK_LIKELY(!load_relaxed(&purge.follows))) {
-        if (in_use <= hak_options.retain)
-            return 0;
-        store_relaxed(&purge.follows, true);
-    }
-    return keep_is_on() ? look_what_to_keep(in_use) : 0;
-}
-
 static size_t allowance(size_t in_use)
 {
     if (pressure_is(PRESSURE_NEAR))
         return kept_bytes(); /* not to be had here */
     size_t peak = recent_peak(), most = peak + peak / SCATTER_SHARE;
     size_t wanted = most > in_use ? most - in_use : 0;
-    size_t regret = least_of(load_relaxed(&purge.regret), wanted);
+    size_t regretted = least_of(load_relaxed(&purge.regret), wanted);
     size_t floor = largest(hak_options.retain, in_use / IN_USE_SHARE);
-    return largest(largest(floor, regret), learnt_to_keep(in_use));
+    return largest(largest(floor, regretted), learnt_to_keep(in_use));
+}
+
+/* `bytes` were taken from the kernel when `recent` had been purged. */
+static HAK_NOINLINE void regret(size_t bytes, size_t recent)
+{
+    if (os_now_ms() - load_relaxed(&purge.last_ms) > WINDOW_MS) {
+        store_relaxed(&purge.recent, (size_t)0);
+        return;
+    }
+    size_t regretted = least_of(bytes, recent), before = load_relaxed(&purge.regret);
+    store_relaxed(&purge.recent, recent - regretted);
+    size_t most = largest(hak_options.retain_max, recent_swing());
+    store_relaxed(&purge.regret,
+                  least_of(before + 2 * largest(regretted, hak_options.retain), most));
+}
+
+static HAK_NOINLINE void follow_growth(size_t in_use, size_t bytes)
+{
+    (void)learnt_to_keep(in_use);
+    pressure_note_growth(in_use + purge_dirty_bytes(), bytes);
 }
 
 void purge_note_fresh(size_t bytes)
 {
     size_t recent = load_relaxed(&purge.recent), in_use = in_use_now();
     note_demand(in_use);
-    (void)learnt_to_keep(in_use);
-    pressure_note_growth(in_use + purge_dirty_bytes(), bytes);
-    if (HAK_LIKELY(recent == 0))
-        return;
-    if (os_now_ms() - load_relaxed(&purge.last_ms) > WINDOW_MS) {
-        store_relaxed(&purge.recent, (size_t)0);
-        return;
-    }
-    size_t regretted = least_of(bytes, recent), regret = load_relaxed(&purge.regret);
-    store_relaxed(&purge.recent, recent - regretted);
-    size_t most = largest(hak_options.retain_max, recent_swing());
-    store_relaxed(&purge.regret,
-                  least_of(regret + 2 * largest(regretted, hak_options.retain), most));
+    if (is_followed(in_use))
+        follow_growth(in_use, bytes);
+    if (HAK_UNLIKELY(recent != 0))
+        regret(bytes, recent);
 }
 
 /* ---- purge ---- */

@@ -13,7 +13,8 @@ from conftest import ROOT
 
 from hakmem.insight.area import DESCRIPTOR, HEADER, TABLES_MAX, WORDS
 
-Rows = list[dict[str, int | list[int]]]
+Row = dict[str, int | list[int]]
+Rows = list[Row]
 CLASS_ROW = re.compile(r"^CLASS\(\d+, \d+, (\d+), (\d+)", re.MULTILINE)
 TABLE = re.compile(r"^LIVE_TABLE\((\w+), ([^)]+)\)(.*?)^LIVE_END", re.MULTILINE | re.DOTALL)
 # A field, or a loop over the settings or counters that makes one of each.

@@ -1,0 +1,106 @@
+"""What the mind decided, as `stats --decisions` tells it."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from conftest import ROOT, Run
+from synthetic_area import Row, Rows, build
+
+from hakmem.cli import main
+from hakmem.insight.area import load
+from hakmem.insight.mind import mind_of
+
+MIB_IN_KIB = 1024
+PROCESS: Rows = [{"page_size": 4096}]
+RULES: Rows = [
+    {"keep_ms": 3000, "saved_kib": 10 * MIB_IN_KIB, "held_kib_s": 20 * MIB_IN_KIB},
+    {},
+    {"least_bytes": 128 << 10, "keep_ms": 0, "vain_kib": 5 * MIB_IN_KIB, "site": 0x7F0000001234},
+    {"least_bytes": 1, "keep_ms": 250},
+]
+KEPT: Row = {
+    "number": 1,
+    "ms": 5000,
+    "rule": 0,
+    "from_ms": 0,
+    "to_ms": 3000,
+    "episodes": 4,
+    "gap_ms": 2100,
+    "reused_kib": 40 * MIB_IN_KIB,
+    "seen_kib": 50 * MIB_IN_KIB,
+}
+DROPPED: Row = KEPT | {"number": 2, "rule": 2, "from_ms": 4000, "to_ms": 0, "is_shadow": 1}
+
+
+@pytest.fixture
+def profile(tmp_path: Path) -> str:
+    path = tmp_path / "profile"
+    # The ring has turned: the newest row comes first.
+    area = build({"process": PROCESS, "rules": RULES, "decisions": [DROPPED, {}, KEPT]})
+    path.write_bytes(area.data)
+    return str(path)
+
+
+def test_decisions_come_oldest_first(profile: str) -> None:
+    mind = mind_of(load(Path(profile)))
+    assert [d.to_ms for d in mind.decisions] == [3000, 0]
+    assert [d.is_shadow for d in mind.decisions] == [False, True]
+    assert len(mind.rules) == 3
+
+
+def test_a_decision_says_why(hakmem: Run, profile: str) -> None:
+    lines = hakmem("stats", profile, "--decisions").stdout
+    said = " ".join(lines.split())
+    assert "keep blocks up to 64 KiB 0 ms -> 3 s: 80 % of 50.0 MiB were used again" in said
+    assert "within 3 s, after 2.1 s in the mean; saves 2 ms each time" in said
+    assert "keep blocks of 128 KiB to 256 KiB of 0x7f0000001234 4 s -> 0 ms (shadow)" in said
+    assert "blocks of which nothing is known" in said
+
+
+def test_decisions_as_json(hakmem: Run, profile: str) -> None:
+    told = json.loads(hakmem("stats", profile, "--decisions", "--json").stdout)
+    first = told["decisions"][0]
+    assert (first["from_ms"], first["to_ms"], first["gap_ms"]) == (0, 3000, 2100)
+    # 10 MiB each time, at 0.22 us a KiB.
+    assert first["saved_us"] == pytest.approx(10 * 1024 * 0.22)
+    assert [rule["keep_ms"] for rule in told["rules"]] == [3000, 0, 250]
+
+
+def test_nothing_decided(hakmem: Run, tmp_path: Path) -> None:
+    path = tmp_path / "profile"
+    path.write_bytes(build({"process": PROCESS}).data)
+    assert "nothing decided yet" in hakmem("stats", path, "--decisions").stdout
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--decisions"], ["--decisions", "--all"], ["--decisions", "--openmetrics", "1"]],
+)
+def test_what_decisions_cannot_go_with(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["stats", *arguments]) != 0
+    assert "--decisions takes one PID or FILE" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("keep", ["size", "site"])
+def test_a_rhythm_is_learnt_by_a_program(hakmem: Run, tmp_path: Path, keep: str) -> None:
+    """Of 160 MiB every two seconds, the second time around."""
+    library, rhythm = ROOT / "build/release/libhakmem.so", ROOT / "build/release/bench/rhythm"
+    if not library.exists() or not rhythm.exists():
+        pytest.skip("the library and the benchmark programs are not built")
+    path = tmp_path / "profile"
+    settings = {"LD_PRELOAD": str(library), "HAKMEM_KEEP": keep}
+    settings |= {"HAKMEM_PROFILE_OUTPUT": str(path), "HAKMEM_KEEP_WORTH": "60s"}
+    command = [str(rhythm), "phases", "7000"]
+    subprocess.run(command, env=os.environ | settings, check=True, timeout=300)
+    mind = mind_of(load(path))
+    assert any(decision.to_ms >= 2000 for decision in mind.decisions)
+    assert sum(rule.saved_bytes for rule in mind.rules) >= 100 << 20
+    by_site = {rule.site for rule in mind.rules if rule.least_bytes > 1}
+    assert (by_site == {0}) == (keep == "size")
+    told = json.loads(hakmem("stats", path, "--decisions", "--json").stdout)
+    assert len(told["decisions"]) == len(mind.decisions)

@@ -34,6 +34,7 @@ class Commands(click.Group):
         "top": "hakmem.commands.top",
         "diff": "hakmem.commands.diff",
         "report": "hakmem.commands.report",
+        "tune": "hakmem.commands.tune",
         "why": "hakmem.commands.why",
     }
 
@@ -70,7 +71,7 @@ def cli() -> None:
         "run --quick",
     ),
 )
-@click.option("--profile", metavar="NAME", help="Use the settings of profiles/NAME.env.")
+@click.option("--profile", metavar="NAME", help="Settings of profiles/NAME.env, or of FILE.env.")
 @click.option("--conf", metavar="K:V,...", help="Settings; they win over all others.")
 @click.option("--stats", is_flag=True, help="Print hakmem's counters when the program ends.")
 @click.option(

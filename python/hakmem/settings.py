@@ -7,20 +7,33 @@ from pathlib import Path
 from hakmem.errors import HakmemError
 
 VARIABLE = re.compile(r"HAKMEM_[A-Z][A-Z0-9_]*")
+SUFFIX = ".env"
 CONF_ITEM = re.compile(r"[a-z][a-z0-9_]*:[^,:\s]+")
 
 
 def profile_names(folder: Path) -> list[str]:
-    return sorted(path.stem for path in folder.glob("*.env"))
+    return sorted(path.stem for path in folder.glob(f"*{SUFFIX}"))
 
 
 def load_profile(folder: Path, name: str) -> dict[str, str]:
+    """A profile of the folder by its name, or any other as a file whose name ends in .env."""
+    if name.endswith(SUFFIX):
+        return parse_profile(_text_of(Path(name)), name)
     known = profile_names(folder)
     if name not in known:
         listed = ", ".join(known) or "none"
-        raise HakmemError(f"no profile named '{name}'; there are: {listed}")
-    path = folder / f"{name}.env"
-    return parse_profile(path.read_text(encoding="utf-8"), path.name)
+        raise HakmemError(f"no profile named '{name}'; there are: {listed}, and FILE{SUFFIX}")
+    path = folder / f"{name}{SUFFIX}"
+    return parse_profile(_text_of(path), path.name)
+
+
+def _text_of(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise HakmemError(f"cannot read the profile {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise HakmemError(f"the profile {path} is no text: {error}") from error
 
 
 def parse_profile(text: str, source: str) -> dict[str, str]:
@@ -38,13 +51,17 @@ def parse_profile(text: str, source: str) -> dict[str, str]:
     return values
 
 
-def conf_keys(conf: str) -> list[str]:
-    """The keys of a "key:value,..." string that a user typed."""
+def conf_items(conf: str) -> dict[str, str]:
+    """The keys and values of a "key:value,..." string that a user typed."""
     items = [item.strip() for item in conf.split(",") if item.strip()]
     for item in items:
         if not CONF_ITEM.fullmatch(item):
-            raise HakmemError(f"--conf wants key:value,..., not '{item}'")
-    return [item.partition(":")[0] for item in items]
+            raise HakmemError(f"settings are key:value,..., not '{item}'")
+    return {key: value for key, _, value in (item.partition(":") for item in items)}
+
+
+def conf_keys(conf: str) -> list[str]:
+    return list(conf_items(conf))
 
 
 def _keys_named_in(conf: str) -> set[str]:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import os
-import shlex
-import sys
 from collections.abc import Sequence
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from hakmem.clone import Clone
-from hakmem.commands.options import Duration, method_options, output_options
+from hakmem.commands.command_case import case_options, command_case, show_failures
+from hakmem.commands.options import method_options, output_options
 from hakmem.errors import HakmemError
 from hakmem.terminal import say
 
@@ -24,10 +22,7 @@ if TYPE_CHECKING:
 DEFAULT_BUDGET_S = 120.0
 # Whatever they take, unless the user sets a limit: fewer seldom tell anything.
 LEAST_ROUNDS = 6
-DEFAULT_TIMEOUT_S = 600.0
 BASE = "glibc"
-NAME_LENGTH = 60
-SHOWN_LINES = 10
 EXAMPLES = """\b
 Examples:
   ./hakmem compare -- python3 -c 'print(len(str(3 ** 200000)))'
@@ -38,12 +33,6 @@ Examples:
 
 @click.command(context_settings={"allow_interspersed_args": False}, epilog=EXAMPLES)
 @click.option(
-    "--driver",
-    metavar="CMD",
-    help="CMD of the comparison is a server: start it, time this command, end it with SIGTERM.",
-)
-@click.option("--ready", metavar="PORT|REGEX", help="The server is ready when this is there.")
-@click.option(
     "--metric",
     "metrics",
     multiple=True,
@@ -51,14 +40,7 @@ Examples:
     show_default=True,
     help="Go on until this is clear; may be given several times.",
 )
-@click.option(
-    "--timeout",
-    type=Duration(),
-    default=f"{DEFAULT_TIMEOUT_S:g}",
-    show_default=True,
-    metavar="TIME",
-    help="A run that takes longer has failed.",
-)
+@case_options
 @method_options
 @output_options
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
@@ -110,7 +92,7 @@ def compare(
 
     cache = cache_folder(clone)
     launcher = ensure_launcher(cache)
-    case = _case(command, timeout, driver, ready, launcher)
+    case = command_case(command, timeout, driver, ready, launcher)
     glibc, *peers = available(clone)
     if not arms:
         say_what_is_missing(peers)
@@ -138,55 +120,11 @@ def _known(metrics: Sequence[str]) -> tuple[str, ...]:
     return tuple(metrics)
 
 
-def _case(
-    command: Sequence[str], timeout: float, driver: str | None, ready: str | None, launcher: Path
-) -> Case:
-    from hakmem.elf import preload_obstacle
-    from hakmem.lab import serve
-    from hakmem.lab.model import Case
-    from hakmem.launch import find_program
-
-    program = find_program(command[0], os.environ)
-    obstacle = preload_obstacle(program)
-    if obstacle:
-        raise HakmemError(f"{obstacle}: no other allocator can be preloaded into it")
-    words = tuple(command)
-    if driver:
-        port = ready or _port_in(command)
-        script = Path(serve.__file__)
-        prefix = (sys.executable, "-I", "-S", str(script), "--launcher", str(launcher))
-        words = (*prefix, "--ready", port, "--driver", driver, "--", *command)
-    elif ready:
-        raise click.UsageError("--ready belongs to --driver")
-    title = shlex.join(command)
-    short = title if len(title) <= NAME_LENGTH else f"{title[: NAME_LENGTH - 3]}..."
-    return Case(
-        name=short,
-        arguments=tuple(command[1:]),
-        threads=1,
-        unit="run",
-        models=f"Your command: {title}" + (f", driven by: {driver}" if driver else ""),
-        cannot_show="Other inputs, other machines, and what happens over days.",
-        command=words,
-        timeout_s=timeout,
-        group="command",
-        self_preloading=driver is not None,
-    )
-
-
-def _port_in(command: Sequence[str]) -> str:
-    """The number behind --port or -p."""
-    for flag, value in pairwise(command):
-        if flag in ("--port", "-p") and value.isdecimal():
-            return value
-    raise HakmemError("--driver needs to know when the server is ready: --ready PORT or REGEX")
-
-
 def _conclude(results: Results, case: Case, subject: str, targets: Targets, failures: Path) -> int:
     from hakmem.commands.output import finish
 
     compared = {row.allocator for row in results.rows if row.metric == "time_s" and row.values}
-    _show_failures(results, failures)
+    show_failures(results, failures)
     if len(compared) < 2:
         raise HakmemError(f"nothing to compare: {case.name} did not work under two allocators")
     base = (
@@ -196,16 +134,3 @@ def _conclude(results: Results, case: Case, subject: str, targets: Targets, fail
     )
     finish(results, subject, base, targets, "compare")
     return 0
-
-
-def _show_failures(results: Results, failures: Path) -> None:
-    """What the command said where it failed: nobody saw it."""
-    from hakmem.lab.execute import failure_file
-
-    for row in (row for row in results.rows if row.metric == "time_s"):
-        file = failures / failure_file(row.benchmark, row.allocator)
-        if row.failed and file.exists():
-            said = file.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-            shown = "\n".join(f"  | {line}" for line in said[-SHOWN_LINES:])
-            say(f"under {row.allocator} the command failed ({row.failed}); all of it: {file}")
-            click.echo(shown, err=True)

@@ -53,21 +53,25 @@ def output_options(command: Command) -> Command:
     return command
 
 
+library_option = click.option(
+    "--library",
+    type=click.Path(exists=True, dir_okay=False, resolve_path=True, path_type=Path),
+    metavar="PATH",
+    help="This build of hakmem instead of the clone's.",
+)
+seed_option = click.option("--seed", type=int, default=1, show_default=True, help="Of the order.")
+
+
 def method_options(command: Command) -> Command:
     """--rounds, --budget, --seed, --arms and --library."""
     for option in (
-        click.option(
-            "--library",
-            type=click.Path(exists=True, dir_okay=False, resolve_path=True, path_type=Path),
-            metavar="PATH",
-            help="This build of hakmem instead of the clone's.",
-        ),
+        library_option,
         click.option(
             "--arms",
             metavar="LIST",
             help="Allocators to compare, by name; also profile:NAME and key:value. 'all': all.",
         ),
-        click.option("--seed", type=int, default=1, show_default=True, help="Of the order."),
+        seed_option,
         click.option("--budget", type=Duration(), metavar="TIME", help="Such as 90s or 10m."),
         click.option(
             "--rounds",

@@ -1,0 +1,113 @@
+"""The user's own command as a case: its options, and what it said where it failed."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from hakmem.commands.options import Duration
+from hakmem.errors import HakmemError
+from hakmem.terminal import say
+
+if TYPE_CHECKING:
+    from hakmem.lab.model import Case, Results
+
+DEFAULT_TIMEOUT_S = 600.0
+NAME_LENGTH = 60
+SHOWN_LINES = 10
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def case_options(command: Command) -> Command:
+    """--driver, --ready and --timeout."""
+    for option in (
+        click.option(
+            "--timeout",
+            type=Duration(),
+            default=f"{DEFAULT_TIMEOUT_S:g}",
+            show_default=True,
+            metavar="TIME",
+            help="A run that takes longer has failed.",
+        ),
+        click.option(
+            "--ready", metavar="PORT|REGEX", help="The server is ready when this is there."
+        ),
+        click.option(
+            "--driver",
+            metavar="CMD",
+            help="CMD is a server: start it, time this command, end it with SIGTERM.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def command_case(
+    command: Sequence[str], timeout: float, driver: str | None, ready: str | None, launcher: Path
+) -> Case:
+    from hakmem.elf import preload_obstacle
+    from hakmem.lab import serve
+    from hakmem.lab.model import Case
+    from hakmem.launch import find_program
+
+    program = find_program(command[0], os.environ)
+    obstacle = preload_obstacle(program)
+    if obstacle:
+        raise HakmemError(f"{obstacle}: no other allocator can be preloaded into it")
+    words = tuple(command)
+    if driver:
+        port = ready or _port_in(command)
+        script = Path(serve.__file__)
+        prefix = (sys.executable, "-I", "-S", str(script), "--launcher", str(launcher))
+        words = (*prefix, "--ready", port, "--driver", driver, "--", *command)
+    elif ready:
+        raise click.UsageError("--ready belongs to --driver")
+    title = shlex.join(command)
+    short = title if len(title) <= NAME_LENGTH else f"{title[: NAME_LENGTH - 3]}..."
+    return Case(
+        name=short,
+        arguments=tuple(command[1:]),
+        threads=1,
+        unit="run",
+        models=f"Your command: {title}" + (f", driven by: {driver}" if driver else ""),
+        cannot_show="Other inputs, other machines, and what happens over days.",
+        command=words,
+        timeout_s=timeout,
+        group="command",
+        self_preloading=driver is not None,
+    )
+
+
+def _port_in(command: Sequence[str]) -> str:
+    """The number behind --port or -p."""
+    for flag, value in pairwise(command):
+        if flag in ("--port", "-p") and value.isdecimal():
+            return value
+    raise HakmemError("--driver needs to know when the server is ready: --ready PORT or REGEX")
+
+
+def show_failures(results: Results, failures: Path) -> None:
+    for row in (row for row in results.rows if row.metric == "time_s"):
+        if row.failed:
+            show_failure(row.benchmark, row.allocator, row.failed, failures)
+
+
+def show_failure(case: str, arm: str, failed: str, failures: Path) -> None:
+    """What the command said where it failed: nobody saw it."""
+    from hakmem.lab.execute import failure_file
+
+    file = failures / failure_file(case, arm)
+    if not file.exists():
+        return
+    said = file.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+    shown = "\n".join(f"  | {line}" for line in said[-SHOWN_LINES:])
+    say(f"under {arm} the command failed ({failed}); all of it: {file}")
+    click.echo(shown, err=True)

@@ -1,0 +1,91 @@
+"""The arms: the library as it is, and what may suit a program better."""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from hakmem.errors import HakmemError
+from hakmem.insight.library_settings import ask
+from hakmem.lab.arms import library_arm
+from hakmem.lab.model import Arm
+from hakmem.settings import conf_items, load_profile
+
+DEFAULT = "default"
+# A step or two to either side of each default in src/control/options.def that trades time against
+# memory, and what goes together; the names are what a user may type.
+SETTINGS = (
+    "retain:0",
+    "retain:32M",
+    "retain:256M",
+    "retain_max:256M",
+    "magazine_max:32",
+    "magazine_max:256",
+    "huge_pages:0",
+    "huge_min:8M",
+    "prefault:0",
+    "whale_capacity:8",
+    "retain:256M,huge_min:8M",
+    "retain:64M,huge_pages:0",
+)
+PROFILES = ("lean", "tinyhot_best", "tinyhot_tput")
+NAMED = re.compile(r"(?P<name>[\w.+-]+)=(?P<conf>.+)")
+
+
+def arms_to_try(library: Path, profiles: Path, added: Iterable[str], only: str | None) -> list[Arm]:
+    """The default first, then what is built in and what the user adds; `only` is a pattern of
+    names that leaves the default in."""
+    plain = library_arm(DEFAULT, library)
+    found = [settings_arm(plain, conf, conf) for conf in SETTINGS]
+    found += [profile_arm(plain, profiles, name) for name in PROFILES]
+    arms = {arm.name: arm for arm in found}
+    for text in added:
+        arm = _added(plain, profiles, text)
+        if arm.name in arms or arm.name == DEFAULT:
+            raise HakmemError(f"--arm {text}: there is an arm '{arm.name}' already")
+        arms[arm.name] = arm
+    chosen = [plain, *_matching(list(arms.values()), only)]
+    for arm in chosen:
+        _check(library, arm)
+    return chosen
+
+
+def settings_arm(plain: Arm, name: str, conf: str) -> Arm:
+    values = {f"HAKMEM_{key.upper()}": value for key, value in conf_items(conf).items()}
+    return replace(plain, name=name, environment=values)
+
+
+def profile_arm(plain: Arm, profiles: Path, name: str) -> Arm:
+    return replace(plain, name=name, environment=load_profile(profiles, name))
+
+
+def _added(plain: Arm, profiles: Path, text: str) -> Arm:
+    """What --arm says: NAME=k:v,k:v, or k:v,k:v, or a profile."""
+    named = NAMED.fullmatch(text)
+    if named:
+        return settings_arm(plain, named["name"], named["conf"])
+    if ":" in text:
+        return settings_arm(plain, text, text)
+    return profile_arm(plain, profiles, text)
+
+
+def _matching(arms: Sequence[Arm], only: str | None) -> list[Arm]:
+    if only is None:
+        return list(arms)
+    try:
+        pattern = re.compile(only)
+    except re.error as error:
+        raise HakmemError(f"--only {only}: no regular expression ({error})") from error
+    found = [arm for arm in arms if pattern.search(arm.name)]
+    if not found:
+        names = ", ".join(arm.name for arm in arms)
+        raise HakmemError(f"--only {only}: matches none of {names}")
+    return found
+
+
+def _check(library: Path, arm: Arm) -> None:
+    """The library knows its settings and their bounds, and names what was probably meant."""
+    wrong = ask(library, arm.environment).warnings
+    if wrong:
+        said = "; ".join(line.removeprefix("hakmem: ") for line in wrong)
+        raise HakmemError(f"arm {arm.name}: {said}")

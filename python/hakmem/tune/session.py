@@ -1,0 +1,194 @@
+"""One search from beginning to end: duels until the leader is clear or the budget is spent."""
+
+import math
+import random
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+
+from hakmem.errors import HakmemError
+from hakmem.lab.model import Arm, Sample
+from hakmem.tune.choice import leader, linked, next_pair
+from hakmem.tune.goal import Goal
+from hakmem.tune.ratings import Duel, Estimate, Ratings, fit, simultaneous
+
+# For all arms together. A look after every duel may stop on better evidence only.
+LEVEL = 0.95
+INTERIM_LEVEL = 0.99
+# The library as it is comes first.
+DEFAULT = 0
+
+Run = Callable[[Arm], Sample]
+
+
+class Ending(StrEnum):
+    """Why there were no more runs."""
+
+    CLEAR = "it was clear"
+    RUNS = "the runs were used up"
+    BUDGET = "the time was used up"
+    INTERRUPTED = "it was interrupted"
+    ALONE = "no other arm worked"
+
+
+@dataclass(frozen=True)
+class Limits:
+    budget_s: float = math.inf
+    runs: int | None = None
+
+
+class Observer(Protocol):
+    """Told before each run, to show what is known."""
+
+    def step(self, search: "Search", arm: Arm) -> None: ...
+
+
+class Silence:
+    """An observer that shows nothing."""
+
+    def step(self, search: "Search", arm: Arm) -> None:
+        pass
+
+
+@dataclass
+class Search:
+    """The arms, what is known of them so far, and how to know more."""
+
+    arms: Sequence[Arm]
+    run: Run
+    goal: Goal
+    limits: Limits
+    seed: int = 1
+    observer: Observer = field(default_factory=Silence)
+    clock: Callable[[], float] = time.monotonic
+
+    def __post_init__(self) -> None:
+        self.samples: list[list[Sample]] = [[] for _ in self.arms]
+        self.duels: list[Duel] = []
+        self.failed: dict[int, str] = {}
+        self.runs = 0
+        self.ratings: Ratings = fit(len(self.arms), [])
+        self.ending: Ending | None = None
+        self._chance = random.Random(self.seed)
+        self._begun = self.clock()
+        self._ended: float | None = None
+
+    # ---- running ----
+
+    def tune(self) -> None:
+        try:
+            self._warm_up()
+            while (ending := self._reason_to_end()) is None:
+                self._duel(*next_pair(self.ratings, self.working, self.duels, self._chance))
+            self.ending = ending
+        except KeyboardInterrupt:
+            self.ending = Ending.INTERRUPTED
+        self._ended = self.clock()
+
+    def _warm_up(self) -> None:
+        """Not rated: brings the program and its data into the page cache."""
+        sample = self._one_run(DEFAULT)
+        if sample.failed:
+            raise HakmemError(f"the command does not work on hakmem as it is: {sample.failed}")
+
+    def _duel(self, first: int, second: int) -> None:
+        pair = []
+        for number in (first, second):
+            sample = self._one_run(number)
+            if sample.failed:
+                self._exclude(number, sample.failed)
+                return
+            pair.append(sample)
+        margin = self.goal.margin(*pair)
+        if not math.isfinite(margin):
+            raise HakmemError(f"--goal {self.goal}: a run of this command has no such figure")
+        self.samples[first].append(pair[0])
+        self.samples[second].append(pair[1])
+        self.duels.append(Duel(first, second, margin))
+        self.ratings = fit(len(self.arms), self.duels)
+
+    def _one_run(self, number: int) -> Sample:
+        self.observer.step(self, self.arms[number])
+        self.runs += 1
+        return self.run(self.arms[number])
+
+    def _exclude(self, number: int, failed: str) -> None:
+        if number == DEFAULT:
+            raise HakmemError(f"the command worked once on hakmem as it is, then not: {failed}")
+        self.failed[number] = failed
+
+    def _reason_to_end(self) -> Ending | None:
+        if len(self.working) < 2:
+            return Ending.ALONE
+        if self.linked and self.settled(INTERIM_LEVEL):
+            return Ending.CLEAR
+        if self.limits.runs is not None and self.runs + 2 > self.limits.runs:
+            return Ending.RUNS
+        if self.elapsed_s + 2 * self.elapsed_s / max(self.runs, 1) > self.limits.budget_s:
+            return Ending.BUDGET
+        return None
+
+    @property
+    def elapsed_s(self) -> float:
+        return (self.clock() if self._ended is None else self._ended) - self._begun
+
+    @property
+    def left_s(self) -> float | None:
+        """The most it can still take; None if only clarity ends it, or nothing is known yet."""
+        left = self.limits.budget_s - self.elapsed_s
+        if self.limits.runs is not None and self.runs:
+            left = min(left, (self.limits.runs - self.runs) * self.elapsed_s / self.runs)
+        return max(left, 0.0) if math.isfinite(left) else None
+
+    # ---- what is known ----
+
+    @property
+    def working(self) -> list[int]:
+        return [number for number in range(len(self.arms)) if number not in self.failed]
+
+    @property
+    def linked(self) -> bool:
+        """Whether every arm can be compared with every other."""
+        return len(linked(self.working, self.duels)) == 1
+
+    @property
+    def known(self) -> list[int]:
+        """The arms that can be compared with the default, the strongest first."""
+        groups = linked(self.working, self.duels)
+        group = next((group for group in groups if DEFAULT in group), [])
+        return sorted(group, key=lambda number: -self.ratings.strength[number])
+
+    @property
+    def leader(self) -> int:
+        return leader(self.ratings, self.known)
+
+    def z(self, level: float = LEVEL) -> float:
+        return simultaneous(level, len(self.arms) - 1)
+
+    def gain(self, number: int) -> Estimate:
+        """How much stronger than the default."""
+        return self.ratings.against(number, DEFAULT)
+
+    @property
+    def proven(self) -> bool:
+        """Whether the leader is better than the default by what matters, beyond doubt."""
+        return self._better(self.gain(self.leader), LEVEL)
+
+    def rivals(self, level: float = LEVEL) -> list[int]:
+        """Who may be better than the leader by what matters."""
+        first = self.leader
+        against = {n: self.ratings.against(n, first) for n in self.known if n != first}
+        z = self.z(level)
+        return [n for n, found in against.items() if found.bounds(z)[1] >= self.goal.least]
+
+    def settled(self, level: float) -> bool:
+        """Whether more runs would change neither who leads nor what is said of the default."""
+        if self.rivals(level):
+            return False
+        gain = self.gain(self.leader)
+        return gain.bounds(self.z(level))[1] < self.goal.least or self._better(gain, level)
+
+    def _better(self, gain: Estimate, level: float) -> bool:
+        return gain.value >= self.goal.least and gain.bounds(self.z(level))[0] > 0

@@ -13,8 +13,8 @@ from hakmem.settings import conf_items, load_profile
 
 DEFAULT = "default"
 # A step or two to either side of each default in src/control/options.def that trades time against
-# memory, and what goes together; the names are what a user may type.
-SETTINGS = (
+# memory; then what goes together.
+STEPS = (
     "retain:0",
     "retain:32M",
     "retain:256M",
@@ -25,9 +25,11 @@ SETTINGS = (
     "huge_min:8M",
     "prefault:0",
     "whale_capacity:8",
-    "retain:256M,huge_min:8M",
-    "retain:64M,huge_pages:0",
 )
+TOGETHER = {
+    "ample": "retain:256M,huge_min:8M",
+    "steady": "retain:64M,huge_pages:0",
+}
 PROFILES = ("lean", "tinyhot_best", "tinyhot_tput")
 NAMED = re.compile(r"(?P<name>[\w.+-]+)=(?P<conf>.+)")
 
@@ -36,7 +38,8 @@ def arms_to_try(library: Path, profiles: Path, added: Iterable[str], only: str |
     """The default first, then what is built in and what the user adds; `only` is a pattern of
     names that leaves the default in."""
     plain = library_arm(DEFAULT, library)
-    found = [settings_arm(plain, conf, conf) for conf in SETTINGS]
+    built_in = dict(zip(STEPS, STEPS, strict=True)) | TOGETHER
+    found = [settings_arm(plain, name, conf) for name, conf in built_in.items()]
     found += [profile_arm(plain, profiles, name) for name in PROFILES]
     arms = {arm.name: arm for arm in found}
     for text in added:

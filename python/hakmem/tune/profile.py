@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from hakmem.errors import HakmemError
-from hakmem.tune.report import Z95, conclusion, duels_of, ratio
+from hakmem.tune.report import Z95, conclusion, ratio
 from hakmem.tune.session import DEFAULT, Search
 
 
@@ -47,4 +47,4 @@ def _line(search: Search, number: int) -> str:
     interval = "" if number == DEFAULT else f" ({low:.3f} to {high:.3f})"
     rating = f"{elo.value:.0f} +-{Z95 * elo.error:.0f}"
     name = search.arms[number].name
-    return f"{name:<26}{duels_of(search, number):>6}  {rating:<14}{value:.3f}{interval}"
+    return f"{name:<26}{search.duels_of(number):>6}  {rating:<14}{value:.3f}{interval}"

@@ -30,10 +30,6 @@ def ratio(search: Search, number: int) -> tuple[float, float, float]:
     return math.exp(-gain.value), math.exp(-high), math.exp(-low)
 
 
-def duels_of(search: Search, number: int) -> int:
-    return sum(number in (duel.first, duel.second) for duel in search.duels)
-
-
 def middle(search: Search, number: int, metric: str) -> float | None:
     """The median over an arm's runs."""
     values = [sample.values().get(metric) for sample in search.samples[number]]
@@ -70,7 +66,7 @@ def _cells(search: Search, number: int, elos: dict[int, Estimate]) -> Sequence[s
     elo = elos[number]
     return (
         search.arms[number].name,
-        str(duels_of(search, number)),
+        str(search.duels_of(number)),
         f"{elo.value:.0f} \N{PLUS-MINUS SIGN}{Z95 * elo.error:.0f}",
         by_default,
         _number(middle(search, number, MEASURES["time"]), 1, ".3g"),
@@ -129,12 +125,8 @@ def _verdict(search: Search) -> str:
     if search.proven:
         return f"{name} is best: {goal} by the default's is {_span(search, best)}."
     if best == DEFAULT:
-        bound = max((ratio(search, n)[1] for n in search.known[1:]), key=lambda low: -low)
         if search.rivals():
-            return (
-                "The default is as good as can be told: no arm looks better, and none is certainly "
-                f"below {bound:.3f} of its {goal}."
-            )
+            return "The default is as good as can be told: no arm looks better."
         return "The default is as good as any of them."
     if search.gain(best).bounds(search.z())[1] < search.goal.least:
         return f"The default is as good: {name}, which leads, is at {_span(search, best)} of it."
@@ -177,7 +169,7 @@ def _arm_as_json(search: Search, number: int, known: Sequence[int]) -> dict[str,
     form: dict[str, Any] = {
         "name": arm.name,
         "settings": dict(arm.environment),
-        "duels": duels_of(search, number),
+        "duels": search.duels_of(number),
         "failed": search.failed.get(number),
         "medians": {name: middle(search, number, metric) for name, metric in MEASURES.items()},
         "rating": None,
@@ -204,7 +196,7 @@ def plot(search: Search, path: Path) -> None:
     rows = []
     for number in search.known:
         value, low, high = ratio(search, number)
-        rating = f"{search.ratings.elo(number).value:.0f}, {duels_of(search, number)} duels"
+        rating = f"{search.ratings.elo(number).value:.0f}, {search.duels_of(number)} duels"
         rows.append(DotRow(search.arms[number].name, {key: Interval(low, value, high)}, rating))
     drawing = dots(rows, Colours(marks_for([key], key), key, for_page=False), note_head="rating")
     head = f"{search.goal} by the default's"

@@ -10,13 +10,15 @@ from typing import Protocol
 
 from hakmem.errors import HakmemError
 from hakmem.lab.model import Arm, Sample
-from hakmem.tune.choice import leader, linked, next_pair
+from hakmem.tune.choice import Pair, leader, linked, next_pair
 from hakmem.tune.goal import Goal
 from hakmem.tune.ratings import Duel, Estimate, Ratings, fit, simultaneous
 
 # For all arms together. A look after every duel may stop on better evidence only.
 LEVEL = 0.95
 INTERIM_LEVEL = 0.99
+# What is said of an arm that ran less often is the prior's opinion more than the duels'.
+FEWEST_DUELS = 3
 # The library as it is comes first.
 DEFAULT = 0
 
@@ -81,7 +83,7 @@ class Search:
         try:
             self._warm_up()
             while (ending := self._reason_to_end()) is None:
-                self._duel(*next_pair(self.ratings, self.working, self.duels, self._chance))
+                self._duel(*self._next_pair())
             self.ending = ending
         except KeyboardInterrupt:
             self.ending = Ending.INTERRUPTED
@@ -92,6 +94,15 @@ class Search:
         sample = self._one_run(DEFAULT)
         if sample.failed:
             raise HakmemError(f"the command does not work on hakmem as it is: {sample.failed}")
+
+    def _next_pair(self) -> Pair:
+        """Where it seems clear, whoever ran least gets a chance against the leader."""
+        if not self._seems_clear:
+            return next_pair(self.ratings, self.working, self.duels, self._chance)
+        best = self.leader
+        least = min((n for n in self.working if n != best), key=self.duels_of)
+        first, second = self._chance.sample((best, least), 2)
+        return first, second
 
     def _duel(self, first: int, second: int) -> None:
         pair = []
@@ -122,13 +133,17 @@ class Search:
     def _reason_to_end(self) -> Ending | None:
         if len(self.working) < 2:
             return Ending.ALONE
-        if self.linked and self.settled(INTERIM_LEVEL):
+        if self._seems_clear and min(map(self.duels_of, self.working)) >= FEWEST_DUELS:
             return Ending.CLEAR
         if self.limits.runs is not None and self.runs + 2 > self.limits.runs:
             return Ending.RUNS
         if self.elapsed_s + 2 * self.elapsed_s / max(self.runs, 1) > self.limits.budget_s:
             return Ending.BUDGET
         return None
+
+    @property
+    def _seems_clear(self) -> bool:
+        return self.linked and self.settled(INTERIM_LEVEL)
 
     @property
     def elapsed_s(self) -> float:
@@ -147,6 +162,9 @@ class Search:
     @property
     def working(self) -> list[int]:
         return [number for number in range(len(self.arms)) if number not in self.failed]
+
+    def duels_of(self, number: int) -> int:
+        return sum(number in (duel.first, duel.second) for duel in self.duels)
 
     @property
     def linked(self) -> bool:

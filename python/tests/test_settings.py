@@ -42,6 +42,20 @@ def test_profile_cannot_leave_its_folder(tmp_path: Path) -> None:
         load_profile(tmp_path / "inside", "../outside")
 
 
+def test_profile_by_its_file(tmp_path: Path) -> None:
+    file = tmp_path / "mine.env"
+    file.write_text("HAKMEM_RETAIN=1M\n")
+    assert load_profile(ROOT / "profiles", str(file)) == {"HAKMEM_RETAIN": "1M"}
+    for name, content in (("gone.env", None), ("folder.env", None), ("binary.env", b"\xff")):
+        path = tmp_path / name
+        if content is not None:
+            path.write_bytes(content)
+        elif name == "folder.env":
+            path.mkdir()
+        with pytest.raises(HakmemError, match=name):
+            load_profile(ROOT / "profiles", str(path))
+
+
 def test_conf_keys() -> None:
     assert conf_keys("retain:64M, prefault:0") == ["retain", "prefault"]
     for bad in ("retain", "retain=1", "retain:", ":1", "retain:1:2"):

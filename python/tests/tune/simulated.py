@@ -23,7 +23,7 @@ RUNS = 64
 
 
 class Machine:
-    """Times of runs: each arm's own; a drift, which is a random walk of 1 % a run and a slow swing of
+    """Times of runs: each arm's own; a drift, a random walk of 1 % a run and a slow swing of
     5 %; noise of 3 to 5 % a run; and 3 runs in 100 that something else makes 22 to 100 % longer.
 
     Memory is `memory` times as much in that arm, to 0.1 %.

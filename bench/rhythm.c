@@ -5,7 +5,14 @@
 
 #include "common.h"
 
-enum { TICK_MS = 10, BANDS = 4, BLOCKS_MOST = 4096, SMALL = 4096, SMALL_PER_TICK = 400, MS = 1000000 };
+enum {
+    TICK_MS = 10,
+    BANDS = 4,
+    BLOCKS_MOST = 4096,
+    SMALL = 4096,
+    SMALL_PER_TICK = 400,
+    MS = 1000000
+};
 
 struct band {
     uint32_t from_ms, to_ms; /* of the run */

@@ -12,6 +12,7 @@
 #include "control/stats.h"
 #include "live/live.h"
 #include "os/os.h"
+#include "purge/worker.h"
 
 static int open_output(void)
 {
@@ -76,4 +77,5 @@ __attribute__((constructor)) void hak_start(void)
     front_init();
     if (hak_options.crash_log && !HAK_SANITIZED)
         crash_install();
+    worker_start_if_wanted();
 }

@@ -13,6 +13,7 @@
 #include "pressure/pressure.h"
 #include "purge/purge.h"
 #include "purge/show.h"
+#include "purge/worker.h"
 
 _Thread_local struct thread hak_thread = {.heap = &hak_empty_heap};
 
@@ -112,6 +113,7 @@ static HAK_COLD void after_fork_in_parent(void)
 static HAK_COLD void after_fork_in_child(void)
 {
     registry_after_fork(true);
+    worker_start_if_wanted();
     os_restore_signals(&around_fork.signals);
 }
 

@@ -60,10 +60,10 @@ static bool is_by_site(void)
     return hak_options.learn && hak_options.keep >= KEEP_SITE;
 }
 
+/* By 2^64 / the golden ratio: Knuth, The Art of Computer Programming 3, 6.4. */
 static uint64_t mixed(uint64_t x)
 {
-    x *=
-        0x9e3779b97f4a7c15u; /* 2^64 by the golden ratio: Knuth, The Art of Computer Programming 3, 6.4 */
+    x *= 0x9e3779b97f4a7c15u;
     return x ^ x >> 29;
 }
 
@@ -230,6 +230,7 @@ static void log_decision(uint16_t key, uint32_t from, uint32_t to, uint64_t now)
     }
     struct live_decisions *row = &a->decisions[number % LIVE_ROWS_decisions];
     store_relaxed(&row->number, (uint64_t)0); /* it is not complete meanwhile */
+    atomic_thread_fence(memory_order_release);
     store_relaxed(&row->ms, now);
     store_relaxed(&row->rule, (uint32_t)key);
     store_relaxed(&row->from_ms, (uint32_t)times[from]);

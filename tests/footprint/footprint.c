@@ -5,6 +5,8 @@
  *                        than at the start
  *     footprint peak     600 MiB freed, then a little work: below 10 % of the peak within 5 s
  *     footprint steady   replacing blocks at random takes no page faults
+ *     footprint worker   with worker:1 and all kept for a while: what was freed goes while nothing is done at
+ *                        all, in a fork's child as well
  *     footprint swing    neither does demand that goes up and down; when it has stopped, what was kept
  *                        for it is bounded, and goes with a little work within 8 s
  */
@@ -281,18 +283,58 @@ static void check_swing(void)
     }
 }
 
+/* ---- worker ---- */
+
+enum { WORKER_PATIENCE_MS = 60000 };
+
+/* Nothing is allocated or freed meanwhile. */
+static void swing_and_idle(const char *who)
+{
+    size_t before = rss_bytes();
+    swing();
+    size_t stopped = rss_bytes(), after = stopped;
+    for (uint64_t start = now_ms();
+         now_ms() - start < WORKER_PATIENCE_MS && after > before + IDLE_SLACK_KIB * KIB;) {
+        sleep_ms(100);
+        after = rss_bytes();
+    }
+    note("%s: resident %.1f MiB at the start, %.1f MiB when all was freed, %.1f MiB later", who,
+         in_mib(before), in_mib(stopped), in_mib(after));
+    if (stopped <= before + IDLE_SLACK_KIB * KIB) {
+        fail("nothing was kept: this says nothing of the worker");
+    }
+    if (after > before + IDLE_SLACK_KIB * KIB) {
+        fail("more than %d KiB above the start after a minute", IDLE_SLACK_KIB);
+    }
+}
+
+static void check_worker(void)
+{
+    swing_and_idle("process");
+    pid_t child = fork();
+    if (child == 0) {
+        swing_and_idle("child");
+        _exit(0);
+    }
+    int status;
+    if (child < 0 || waitpid(child, &status, 0) != child || status != 0) {
+        fail("the child failed");
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const struct {
         const char *name;
         void (*run)(void);
-    } scenes[] = {{"start", check_start}, {"hold", hold_and_report}, {"idle", check_idle},
-                  {"peak", check_peak},   {"steady", check_steady},  {"swing", check_swing}};
+    } scenes[] = {{"start", check_start},  {"hold", hold_and_report}, {"idle", check_idle},
+                  {"peak", check_peak},    {"steady", check_steady},  {"swing", check_swing},
+                  {"worker", check_worker}};
     for (size_t i = 0; i < sizeof scenes / sizeof scenes[0]; i++) {
         if (argc == 2 && strcmp(argv[1], scenes[i].name) == 0) {
             scenes[i].run();
             return 0;
         }
     }
-    fail("which one: start, idle, peak, steady or swing?");
+    fail("which one: start, idle, peak, steady, swing or worker?");
 }

@@ -16,9 +16,9 @@ DEFAULT = "default"
 # memory; then what goes together.
 STEPS = (
     "retain:0",
-    "retain:32M",
     "retain:256M",
-    "retain_max:256M",
+    "keep:off",
+    "keep_worth:20s",
     "magazine_max:32",
     "magazine_max:256",
     "huge_pages:0",

@@ -1,0 +1,31 @@
+#include "purge/worker.h"
+
+#include <pthread.h>
+#include <time.h>
+
+#include "os/os.h"
+#include "purge/purge.h"
+
+enum { PAUSE_MS = 250, NS_PER_MS = 1000000 };
+
+static HAK_COLD _Noreturn void *work(void *nothing)
+{
+    (void)nothing;
+    for (;;) {
+        struct timespec pause = {.tv_nsec = (long)PAUSE_MS * NS_PER_MS};
+        (void)nanosleep(&pause, NULL);
+        purge_look_soon();
+        purge_if_due();
+    }
+}
+
+/* Without a thread to be had the process does without: others purge as they free. */
+HAK_COLD void worker_start(void)
+{
+    pthread_t thread;
+    sigset_t signals;
+    os_block_signals(&signals); /* handlers are the program's threads' business */
+    if (pthread_create(&thread, NULL, work, NULL) == 0)
+        (void)pthread_detach(thread);
+    os_restore_signals(&signals);
+}

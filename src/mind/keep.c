@@ -7,6 +7,7 @@
 
 enum {
     TOGETHER_MS = 50,    /* falls so close are one */
+    LOOK_MS = 50,        /* between two looks at what has been kept for long enough */
     DECIDE_MS = 250,     /* between two decisions, and between two episodes */
     FADE_MS = 60 * 1000, /* what is known counts half after that */
     MARGIN_SHARE = 16,   /* of all there could be to win */
@@ -33,6 +34,7 @@ struct rule {
     uint64_t episode_ms; /* of the last one */
     uint32_t episodes;   /* moments at which some was used again */
     uint8_t chosen;      /* index into times */
+    bool is_known;       /* something was learnt */
     bool is_changed;     /* since the last decision */
     uint64_t saved_kib;  /* was kept and used again */
     uint64_t vain_kib;   /* was kept and was not */
@@ -43,7 +45,8 @@ static struct {
     struct falls falls;
     struct rule rules[KEEP_KEYS + 1];
     size_t level;
-    uint64_t decided_ms, faded_ms;
+    size_t kept; /* of the falls, bytes; exact when all have just been looked at */
+    uint64_t looked_ms, decided_ms, faded_ms;
     uint64_t decisions;
 } keep;
 
@@ -135,7 +138,7 @@ static void learn(struct rule *r, uint64_t kib, uint64_t gap, uint64_t now)
     uint32_t i = time_for(gap);
     r->kib[i] += kib;
     r->gap[i] += kib * gap;
-    r->is_changed = true;
+    r->is_known = r->is_changed = true;
     if (now - r->episode_ms >= DECIDE_MS) {
         r->episode_ms = now;
         r->episodes++;
@@ -155,17 +158,41 @@ static void note_used_again(const struct fall *fall, uint64_t now)
 /* It has not been used again for so long that keeping it was not worth it, whatever comes. */
 static void note_old(struct fall *f)
 {
+    uint16_t keys[] = {f->key, ANY_KEY};
     f->is_old = true;
-    keep.rules[f->key].kib[0] += kib_of(f->bytes);
-    keep.rules[ANY_KEY].kib[0] += kib_of(f->bytes);
+    for (int i = 0; i < 2; i++) {
+        keep.rules[keys[i]].kib[0] += kib_of(f->bytes);
+        keep.rules[keys[i]].is_known = keep.rules[keys[i]].is_changed = true;
+    }
+}
+
+static uint64_t time_of(uint16_t key)
+{
+    if (hak_options.keep == KEEP_FIXED)
+        return hak_options.keep_time;
+    return times[keep.rules[keep.rules[key].is_known ? key : ANY_KEY].chosen];
+}
+
+static void note_fall(size_t bytes, uint16_t key, uint64_t now)
+{
+    struct fall fall = {.bytes = bytes, .ms = now, .key = key, .is_kept = time_of(key) != 0};
+    falls_push(&keep.falls, fall, TOGETHER_MS);
+    if (fall.is_kept)
+        keep.kept += bytes;
+}
+
+static void note_rise(const struct fall *taken, uint64_t now)
+{
+    if (taken->is_kept)
+        keep.kept -= taken->bytes < keep.kept ? taken->bytes : keep.kept;
+    note_used_again(taken, now);
 }
 
 static void follow(size_t in_use, uint16_t key, uint64_t now)
 {
     size_t step = keep.level / STEP_SHARE > STEP_LEAST ? keep.level / STEP_SHARE : STEP_LEAST;
     if (in_use + step <= keep.level) {
-        struct fall fall = {.bytes = keep.level - in_use, .ms = now, .key = key};
-        falls_push(&keep.falls, fall, TOGETHER_MS);
+        note_fall(keep.level - in_use, key, now);
         keep.level = in_use;
     }
     while (in_use >= keep.level + step) {
@@ -173,7 +200,7 @@ static void follow(size_t in_use, uint16_t key, uint64_t now)
         if (taken.bytes == 0)
             taken.bytes = in_use - keep.level; /* higher than ever */
         else
-            note_used_again(&taken, now);
+            note_rise(&taken, now);
         keep.level += taken.bytes;
     }
 }
@@ -275,12 +302,14 @@ static void show_rule(struct live_area *a, uint16_t key)
 static void decide_key(uint16_t key, uint64_t now)
 {
     struct rule *r = &keep.rules[key];
+    if (!r->is_changed)
+        return;
     uint32_t from = r->chosen, to = best_time(key);
     r->chosen = (uint8_t)to;
     if (to != from)
         log_decision(key, from, to, now);
     struct live_area *a = live_area();
-    if (a != NULL && (r->is_changed || to != from))
+    if (a != NULL)
         show_rule(a, key);
     r->is_changed = false;
 }
@@ -313,36 +342,27 @@ static void decide(uint64_t now)
 
 /* ---- what is kept ---- */
 
-static uint64_t time_of(uint16_t key)
-{
-    if (hak_options.keep == KEEP_FIXED)
-        return hak_options.keep_time;
-    uint16_t known = known_kib(&keep.rules[key]) != 0 ? key : ANY_KEY;
-    return times[keep.rules[known].chosen];
-}
-
 /* Whether a fall's pages are to be kept; notes what becomes of it. */
 static bool look_at(struct fall *f, uint64_t now)
 {
     uint64_t age = now - f->ms;
-    struct rule *r = &keep.rules[f->key];
     if (!f->is_old && age >= hak_options.keep_worth)
         note_old(f);
-    bool was_kept = f->is_kept, is_kept = age < time_of(f->key);
-    if (was_kept && !is_kept)
-        note_end(r, f, age, false);
+    bool is_kept = age < time_of(f->key);
+    if (f->is_kept && !is_kept)
+        note_end(&keep.rules[f->key], f, age, false);
     f->is_kept = is_kept;
     return is_kept;
 }
 
-static size_t kept_bytes_now(uint64_t now)
+static void look_at_all(uint64_t now)
 {
-    size_t bytes = 0;
+    keep.looked_ms = now;
+    keep.kept = 0;
     for (uint32_t i = 0; i < keep.falls.count; i++) {
         if (look_at(&keep.falls.at[i], now))
-            bytes += keep.falls.at[i].bytes;
+            keep.kept += keep.falls.at[i].bytes;
     }
-    return bytes;
 }
 
 size_t keep_look(size_t in_use, uint16_t key, uint64_t now_ms)
@@ -350,6 +370,7 @@ size_t keep_look(size_t in_use, uint16_t key, uint64_t now_ms)
     follow(in_use, key, now_ms);
     if (hak_options.keep != KEEP_FIXED && now_ms - keep.decided_ms >= DECIDE_MS)
         decide(now_ms);
-    size_t bytes = kept_bytes_now(now_ms);
-    return hak_options.keep == KEEP_SHADOW ? 0 : bytes;
+    if (now_ms - keep.looked_ms >= LOOK_MS)
+        look_at_all(now_ms);
+    return hak_options.keep == KEEP_SHADOW ? 0 : keep.kept;
 }

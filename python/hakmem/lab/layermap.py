@@ -61,6 +61,7 @@ RULES = (
     Rule("insight", "purge/show.c"),
     Rule("purge", "purge/"),
     Rule("purge", "pressure/"),
+    Rule("purge", "mind/"),
     Rule("pool", "super/super.c"),
     Rule("pool", "region/region.c"),
     Rule("pool", "pages/pages.c"),

@@ -150,7 +150,7 @@ int main(int argc, char **argv)
     }
     uint64_t start = now_ns(), ticks = parameters[RUN_MS].value / TICK_MS;
     for (uint64_t tick = 0; tick < ticks; tick++) {
-        struct timespec pause = {0, TICK_MS * MS};
+        struct timespec pause = {0, (long)TICK_MS * MS};
         for (int i = 0; i < BANDS; i++) {
             play(&playing[i], tick * TICK_MS, &random);
         }

@@ -328,15 +328,15 @@ static void fade_if_due(uint64_t now)
     if (now - keep.faded_ms < FADE_MS)
         return;
     keep.faded_ms = now;
-    for (uint16_t key = 0; key <= ANY_KEY; key++)
+    for (uint32_t key = 0; key <= ANY_KEY; key++)
         fade(&keep.rules[key]);
 }
 
 static void decide(uint64_t now)
 {
     keep.decided_ms = now;
-    for (uint16_t key = 0; key <= ANY_KEY; key++)
-        decide_key(key, now);
+    for (uint32_t key = 0; key <= ANY_KEY; key++)
+        decide_key((uint16_t)key, now);
     fade_if_due(now);
 }
 

@@ -15,6 +15,7 @@ enum {
 };
 
 #define SLACK_MIN ((size_t)2 * UNIT_SIZE)
+#define FOLLOWED_FROM ((size_t)2 << 20)
 
 /* All numbers are approximate under races, which cost a little memory or a few faults and nothing else. */
 static struct {
@@ -24,7 +25,7 @@ static struct {
     _Atomic uint64_t last_ms; /* time of the last purge */
     _Atomic size_t total;
     _Atomic size_t big_fresh_seen;
-    _Atomic bool follows; /* more than `retain` was in use once */
+    _Atomic bool follows; /* more than FOLLOWED_FROM was in use once */
     _Atomic size_t kept;  /* bytes that are to keep their pages by what was learnt */
     _Atomic bool refused; /* the kernel took nothing back at the last purge */
     /* What was in use: most and least of the current window, most of the one before. Looked at where
@@ -103,10 +104,10 @@ static size_t recent_swing(void)
     return swing + least_of(swing, peak / SCATTER_SHARE);
 }
 
-/* Before more than `retain` was ever in use there is nothing to learn, and no limit is near. */
+/* Before so much was ever in use there is nothing to learn, and no limit is near. */
 HAK_INLINE bool is_followed(size_t in_use)
 {
-    if (HAK_LIKELY(!load_relaxed(&purge.follows) && in_use > hak_options.retain))
+    if (HAK_LIKELY(!load_relaxed(&purge.follows) && in_use > FOLLOWED_FROM))
         store_relaxed(&purge.follows, true);
     return load_relaxed(&purge.follows);
 }

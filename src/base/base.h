@@ -50,6 +50,16 @@ HAK_INLINE bool is_power_of_two(size_t n)
     return n != 0 && (n & (n - 1)) == 0;
 }
 
+HAK_INLINE size_t least_of(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+HAK_INLINE size_t largest_of(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
 /* Tells the processor that this is a spin loop. */
 HAK_INLINE void cpu_relax(void)
 {

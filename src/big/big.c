@@ -62,11 +62,6 @@ static struct cached take_slot(size_t i)
     return c;
 }
 
-static size_t least(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
 /* The shortest that is long enough, newest among equals; CACHE_SLOTS: none is. */
 static size_t find_fitting(size_t granules)
 {
@@ -84,8 +79,9 @@ static size_t find_fitting(size_t granules)
 /* Cuts granules off an entry's end. What was touched may lie in either part. */
 static struct cached cut_end(struct cached *c, size_t granules)
 {
-    size_t rest = c->granules - granules, bytes = least(c->bytes, rest << GRANULE_SHIFT);
-    struct cached end = {c->granule + rest, granules, least(c->bytes, granules << GRANULE_SHIFT)};
+    size_t rest = c->granules - granules, bytes = least_of(c->bytes, rest << GRANULE_SHIFT);
+    struct cached end = {c->granule + rest, granules,
+                         least_of(c->bytes, granules << GRANULE_SHIFT)};
     add(&hak_big.cached_bytes, bytes - c->bytes);
     *c = (struct cached){c->granule, rest, bytes};
     return end;
@@ -403,7 +399,7 @@ bool big_free(size_t unit)
 static void shrink(size_t granule, struct slab *s, size_t granules)
 {
     struct cached spare = {granule + granules, s->granules - granules, 0};
-    spare.bytes = least(spare.granules << GRANULE_SHIFT, s->size);
+    spare.bytes = least_of(spare.granules << GRANULE_SHIFT, s->size);
     s->granules = granules;
     put_back(spare);
 }
@@ -416,7 +412,7 @@ static size_t take_behind(size_t granule, size_t granules)
         return 0;
     for (size_t i = 0; i < big.cached && taken == 0; i++) {
         if (big.cache[i].granule == granule)
-            taken = take_start(i, least(granules, big.cache[i].granules)).granules;
+            taken = take_start(i, least_of(granules, big.cache[i].granules)).granules;
     }
     lock_release(&big.lock);
     return taken;
@@ -532,7 +528,7 @@ size_t big_purge(size_t keep)
 
 bool big_is_cached(size_t granule)
 {
-    for (size_t i = 0; i < least(big.cached, CACHE_SLOTS); i++) {
+    for (size_t i = 0; i < least_of(big.cached, CACHE_SLOTS); i++) {
         if (granule - big.cache[i].granule < big.cache[i].granules)
             return true;
     }

@@ -11,6 +11,7 @@
 #include "mind/keep.h"
 #include "os/os.h"
 #include "pressure/pressure.h"
+#include "profile/stack.h"
 #include "purge/purge.h"
 #include "purge/show.h"
 #include "purge/worker.h"
@@ -161,11 +162,18 @@ HAK_INLINE struct heap *own_heap(uint32_t depth)
 
 /* ---- allocation ---- */
 
+static HAK_NOINLINE void note_site(struct slab *s)
+{
+    uintptr_t frames[KEEP_SITE_FRAMES];
+    s->key = keep_key_of_site(s->size, frames, stack_capture(frames, KEEP_SITE_FRAMES, false));
+}
+
 /* Counts a block of pages, and remembers it if it is a sample. */
 static void note_pages(struct heap *h, void *p, size_t size)
 {
     struct slab *s = slab_at(unit_of(p));
-    keep_note_taken(s);
+    if (HAK_UNLIKELY(keep_is_by_site()))
+        note_site(s);
     s->sampled = h != NULL && sampler_counts(&h->magazines.sampler, size) &&
                  sampled_note(&h->magazines.sampler, p, size, s->size);
 }
@@ -443,8 +451,9 @@ static void free_block(void *p)
 static void free_pages(void *p, uintptr_t word)
 {
     struct heap *h = own_heap(thread_enter());
-    keep_note_freed(slab_at(unit_of(p)));
-    if (slab_at(unit_of(p))->sampled)
+    const struct slab *s = slab_at(unit_of(p));
+    hak_thread.freed_key = keep_is_by_site() ? s->key : keep_key_of_size(s->size);
+    if (s->sampled)
         sampled_forget(p);
     bool freed = word == WORD_RUN ? run_free(h, unit_of(p)) : big_free(unit_of(p));
     if (word == WORD_BIG || pressure_is(PRESSURE_NEAR))

@@ -2,8 +2,6 @@
 
 #include "live/live.h"
 #include "mind/falls.h"
-#include "os/thread.h"
-#include "profile/stack.h"
 
 enum {
     TOGETHER_MS = 50,    /* falls so close are one */
@@ -13,7 +11,6 @@ enum {
     MARGIN_SHARE = 16,   /* of all there could be to win */
     KIB_SHIFT = 10,
     STEP_SHARE = 32, /* of demand: smaller changes are no falls */
-    SITE_FRAMES = 4
 };
 
 /* All keys together: for one of which nothing is known. */
@@ -25,6 +22,8 @@ enum { ANY_KEY = KEEP_KEYS };
 static const uint16_t times[] = {0,    250,  500,  1000, 1500,  2000,
                                  3000, 4000, 6000, 8000, 12000, 16000};
 enum { TIMES = sizeof times / sizeof times[0] };
+
+_Static_assert(LIVE_ROWS_rules == ANY_KEY + 1, "each key has a row");
 
 /* What is known of a key. */
 struct rule {
@@ -52,16 +51,11 @@ static struct {
 
 /* Of each key that was ever used by site. Relaxed: what is shown, and a guess whose it was. */
 static struct {
-    _Atomic uint64_t site;
-    _Atomic uint32_t shift;
+    _Atomic uint64_t address;
+    _Atomic uint16_t by_size; /* the key it has by size alone */
 } sites[KEEP_KEYS];
 
 /* ---- keys ---- */
-
-static bool is_by_site(void)
-{
-    return hak_options.learn && hak_options.keep >= KEEP_SITE;
-}
 
 /* By 2^64 / the golden ratio: Knuth, The Art of Computer Programming 3, 6.4. */
 static uint64_t mixed(uint64_t x)
@@ -82,29 +76,18 @@ static uint16_t shuffled(uint16_t key)
     return other != 0 ? other : key;
 }
 
-static uint16_t key_of_site(size_t size)
+uint16_t keep_key_of_site(size_t size, const uintptr_t *frames, uint32_t depth)
 {
-    uintptr_t frames[SITE_FRAMES];
-    uint32_t depth = stack_capture(frames, SITE_FRAMES, false);
-    uint32_t shift = 63 - (uint32_t)__builtin_clzll(size);
-    uint64_t site = shift;
+    uint16_t by_size = keep_key_of_size(size);
+    uint64_t site = by_size;
+    if (by_size == 0)
+        return 0;
     for (uint32_t i = 0; i < depth; i++)
         site = mixed(site ^ frames[i]);
     uint16_t key = (uint16_t)(1 + site % (KEEP_KEYS - 1));
-    store_relaxed(&sites[key].site, (uint64_t)(depth > 0 ? frames[0] : 0));
-    store_relaxed(&sites[key].shift, shift);
+    store_relaxed(&sites[key].address, (uint64_t)(depth > 0 ? frames[0] : 0));
+    store_relaxed(&sites[key].by_size, by_size);
     return hak_options.keep == KEEP_SHUFFLED ? shuffled(key) : key;
-}
-
-void keep_note_taken(struct slab *s)
-{
-    if (is_by_site())
-        s->key = s->size < UNIT_SIZE ? 0 : key_of_site(s->size);
-}
-
-void keep_note_freed(const struct slab *s)
-{
-    hak_thread.freed_key = is_by_site() ? s->key : keep_key_of_size(s->size);
 }
 
 /* ---- what happened ---- */
@@ -276,13 +259,13 @@ static uint64_t least_bytes_of(uint16_t key)
 {
     if (key == 0 || key == ANY_KEY)
         return key == ANY_KEY;
-    uint32_t shift = (uint32_t)KEEP_FIRST_SHIFT + key - 1;
-    return (uint64_t)1 << (is_by_site() ? load_relaxed(&sites[key].shift) : shift);
+    uint16_t by_size = keep_is_by_site() ? load_relaxed(&sites[key].by_size) : key;
+    return by_size == 0 ? 0 : (uint64_t)SLAB_MAX << (by_size - 1);
 }
 
 static uint64_t site_of(uint16_t key)
 {
-    return is_by_site() && key != ANY_KEY ? load_relaxed(&sites[key].site) : 0;
+    return keep_is_by_site() && key != ANY_KEY ? load_relaxed(&sites[key].address) : 0;
 }
 
 static void show_rule(struct live_area *a, uint16_t key)

@@ -1,45 +1,47 @@
 /* Keep-alive: how long the pages of memory that fell free are kept, learnt for each key from how soon such
  * memory was used again.
  *
- * A key is what was freed: small blocks, or blocks above 64 KiB by their size (a power of two), or by size
- * and call stack. For each, a histogram of the gaps between a fall of demand and the rise that used it
+ * A key is what was freed: blocks of size classes, or larger ones by their size (a power of two), or by size and
+ * call stack. For each, a histogram of the gaps between a fall of demand and the rise that used it
  * again, weighted by bytes. Every time-to-live that could have been chosen is scored after the fact: memory
  * that was used again in time has saved touching it anew, and all that was kept has cost holding it.
  * What touching a byte anew is worth, in the time for which it may be held instead, is the setting keep_worth. The best is
  * taken if it beats the present one by a margin; without evidence nothing is kept beyond what purge.c does.
  *
- * There are no trials: the score of each choice follows from the gaps, whatever was chosen (decision 0047).
+ * There are no trials: the score of each choice follows from the gaps, whatever was chosen (decision 0048).
  *
- * Under the purge's lock, but for keys. Calls: falls, live, control (options). Called by: purge, front (keys). */
+ * Under the purge's lock, but for keys. Calls: falls, live. Called by: purge, front (keys). */
 #ifndef HAK_KEEP_H
 #define HAK_KEEP_H
 
+#include "base/base.h"
 #include "control/options.h"
-#include "slab/slab.h"
 
 /* Values of the setting `keep`, in the order of its words. */
 enum keep_mode { KEEP_OFF, KEEP_FIXED, KEEP_SHADOW, KEEP_SIZE, KEEP_SITE, KEEP_SHUFFLED };
 
-/* Key 0: blocks below 64 KiB. */
-enum { KEEP_KEYS = 64, KEEP_FIRST_SHIFT = UNIT_SHIFT };
+/* Key 0: blocks of size classes. */
+enum { KEEP_KEYS = 64, KEEP_SITE_FRAMES = 4 };
 
 HAK_INLINE bool keep_is_on(void)
 {
     return hak_options.learn && hak_options.keep != KEEP_OFF;
 }
 
-HAK_INLINE uint16_t keep_key_of_size(size_t size)
+HAK_INLINE bool keep_is_by_site(void)
 {
-    size_t units = size >> KEEP_FIRST_SHIFT;
-    return units == 0 ? 0 : (uint16_t)(64 - __builtin_clzll(units));
+    return hak_options.learn && hak_options.keep >= KEEP_SITE;
 }
 
-/* A run or big block is about to be the program's: if keys depend on the call stack, now is when it is known.
- * Without any lock. */
-void keep_note_taken(struct slab *s);
+/* Of a block that was had as pages; one that is as small as those of classes has their key. */
+HAK_INLINE uint16_t keep_key_of_size(size_t size)
+{
+    size_t times = size / SLAB_MAX;
+    return times == 0 ? 0 : (uint16_t)(64 - __builtin_clzll(times));
+}
 
-/* The calling thread frees it: what demand falls by next is its. */
-void keep_note_freed(const struct slab *s);
+/* The same by size and the innermost return addresses of where it is allocated. Without any lock. */
+uint16_t keep_key_of_site(size_t size, const uintptr_t *frames, uint32_t depth);
 
 /* Follows demand. Returns how much of what it has fallen by should keep its pages. `key`: of what was freed last. */
 size_t keep_look(size_t in_use, uint16_t key, uint64_t now_ms);

@@ -85,11 +85,6 @@ static size_t number_in_lines(const char *name)
 
 /* ---- a group ---- */
 
-static size_t least(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
 /* What the kernel's counters call usage holds the page cache, too. The inactive part of that is what it drops
  * before anything else, and what those who set limits leave out: Kubernetes' working set is usage less
  * inactive_file (https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/). */
@@ -150,7 +145,8 @@ static void climb(const struct version *v, struct cgroup_room *found)
 {
     size_t top = strlen(v->base);
     for (;;) {
-        size_t limit = least(read_number(folder, v->limits[0]), read_number(folder, v->limits[1]));
+        size_t limit =
+            least_of(read_number(folder, v->limits[0]), read_number(folder, v->limits[1]));
         struct cgroup_room room = room_of(v, folder, limit);
         if (room.limit != SIZE_MAX &&
             (found->limit == SIZE_MAX || left_of(room) < left_of(*found))) {

@@ -11,9 +11,8 @@ enum {
     LOOK_MS = 100,       /* the next look without growth, where there is a limit */
     GROUP_MS = 1000,     /* which group is the tightest is asked again */
     UNLIMITED_MS = 2000, /* where there is no limit: whether there is one now */
-    ROUND_MS = 1000,     /* the next round whatever happens, or ... */
-    ROUND_SHARE =
-        1024, /* ... when what is held has changed by this share: a round looks at all of it */
+    ROUND_MS = 1000,     /* the next round whatever happens, or when ... */
+    ROUND_SHARE = 1024,  /* ... such a share of what is held has changed: a round looks at it all */
 };
 
 #define FIRST_LOOK ((size_t)16 << 20)
@@ -40,11 +39,6 @@ static struct {
     size_t held_at_round;
     uint64_t looks, near, tight;
 } state = {.limited = true};
-
-static size_t largest(size_t a, size_t b)
-{
-    return a > b ? a : b;
-}
 
 enum pressure_level pressure_next(enum pressure_level now, size_t limit, size_t left)
 {
@@ -122,7 +116,7 @@ static void judge(struct cgroup_room room, uint64_t now, size_t held)
         level = PRESSURE_NEAR;
     set_level(level, held, now);
     size_t step =
-        limited ? largest(left / STEP_SHARE, STEP_MIN) : largest(UNLIMITED_STEP, held / 4);
+        limited ? largest_of(left / STEP_SHARE, STEP_MIN) : largest_of(UNLIMITED_STEP, held / 4);
     store_relaxed(&state.step, step);
     store_relaxed(&state.limited, limited);
     store_relaxed(&hak_pressure.look_at, held + step);

@@ -36,16 +36,6 @@ static struct {
 
 _Atomic size_t hak_purge_allowed;
 
-static size_t largest(size_t a, size_t b)
-{
-    return a > b ? a : b;
-}
-
-static size_t least_of(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
 static size_t in_use_now(void)
 {
     return units_in_use() * UNIT_SIZE + pages_in_use() + big_live_bytes();
@@ -53,7 +43,7 @@ static size_t in_use_now(void)
 
 static size_t slack(size_t allowed)
 {
-    return largest(SLACK_MIN, allowed / SLACK_SHARE);
+    return largest_of(SLACK_MIN, allowed / SLACK_SHARE);
 }
 
 /* ---- demand ---- */
@@ -72,7 +62,7 @@ static void fade_regret(size_t swing, uint64_t windows)
     size_t regret = load_relaxed(&purge.regret);
     if (windows > 1)
         regret = windows < 32 ? regret >> (windows - 1) : 0;
-    store_relaxed(&purge.regret, largest(regret / 2, least_of(regret, 2 * swing)));
+    store_relaxed(&purge.regret, largest_of(regret / 2, least_of(regret, 2 * swing)));
 }
 
 static void roll_window(size_t in_use)
@@ -91,7 +81,7 @@ static void roll_window(size_t in_use)
 
 static size_t recent_peak(void)
 {
-    return largest(load_relaxed(&purge.most), load_relaxed(&purge.most_before));
+    return largest_of(load_relaxed(&purge.most), load_relaxed(&purge.most_before));
 }
 
 /* By how much demand went up and down lately, and what it takes to serve the most of it from memory that
@@ -107,9 +97,12 @@ static size_t recent_swing(void)
 /* Before so much was ever in use there is nothing to learn, and no limit is near. */
 HAK_INLINE bool is_followed(size_t in_use)
 {
-    if (HAK_LIKELY(!load_relaxed(&purge.follows) && in_use > FOLLOWED_FROM))
-        store_relaxed(&purge.follows, true);
-    return load_relaxed(&purge.follows);
+    if (load_relaxed(&purge.follows))
+        return true;
+    if (HAK_LIKELY(in_use <= FOLLOWED_FROM))
+        return false;
+    store_relaxed(&purge.follows, true);
+    return true;
 }
 
 /* What the mind wants kept. Whoever finds it looked at by another thread takes what that found before. */
@@ -133,8 +126,8 @@ static size_t allowance(size_t in_use)
     size_t peak = recent_peak(), most = peak + peak / SCATTER_SHARE;
     size_t wanted = most > in_use ? most - in_use : 0;
     size_t regretted = least_of(load_relaxed(&purge.regret), wanted);
-    size_t floor = largest(hak_options.retain, in_use / IN_USE_SHARE);
-    return largest(largest(floor, regretted), learnt_to_keep(in_use));
+    size_t floor = largest_of(hak_options.retain, in_use / IN_USE_SHARE);
+    return largest_of(largest_of(floor, regretted), learnt_to_keep(in_use));
 }
 
 /* `bytes` were taken from the kernel when `recent` had been purged. */
@@ -146,9 +139,9 @@ static HAK_NOINLINE void regret(size_t bytes, size_t recent)
     }
     size_t regretted = least_of(bytes, recent), before = load_relaxed(&purge.regret);
     store_relaxed(&purge.recent, recent - regretted);
-    size_t most = largest(hak_options.retain_max, recent_swing());
+    size_t most = largest_of(hak_options.retain_max, recent_swing());
     store_relaxed(&purge.regret,
-                  least_of(before + 2 * largest(regretted, hak_options.retain), most));
+                  least_of(before + 2 * largest_of(regretted, hak_options.retain), most));
 }
 
 static HAK_NOINLINE void follow_growth(size_t in_use, size_t bytes)

@@ -237,12 +237,49 @@ static void what_was_kept_is_counted(void **state)
 static void sizes_have_keys_by_powers_of_two(void **state)
 {
     (void)state;
-    assert_int_equal(keep_key_of_size(UNIT_SIZE + 1), keep_key_of_size(2 * UNIT_SIZE - 1));
-    assert_int_equal(keep_key_of_size(UNIT_SIZE), 1);
-    assert_int_equal(keep_key_of_size(UNIT_SIZE - 1), 0);
-    assert_int_equal(keep_key_of_size(hak_region.page_size), 0);
+    assert_int_equal(keep_key_of_size(SLAB_MAX + 1), keep_key_of_size(2 * SLAB_MAX - 1));
+    assert_int_equal(keep_key_of_size(SLAB_MAX), 1);
+    assert_int_equal(keep_key_of_size(SLAB_MAX - 1), 0);
+    assert_int_equal(keep_key_of_size(1), 0);
     assert_int_not_equal(keep_key_of_size(MIB), keep_key_of_size(2 * MIB));
     assert_true(keep_key_of_size(PTRDIFF_MAX) < KEEP_KEYS);
+}
+
+static void call_stacks_have_keys(void **state)
+{
+    (void)state;
+    const uintptr_t here[] = {0x1000, 0x2000}, there[] = {0x1000, 0x3000};
+    hak_options.keep = KEEP_SITE;
+    uint16_t k = keep_key_of_site(MIB, here, 2);
+    assert_true(k > 0 && k < KEEP_KEYS);
+    assert_int_equal(keep_key_of_site(MIB, here, 2), k);
+    assert_int_not_equal(keep_key_of_site(MIB, there, 2), k);
+    assert_int_not_equal(keep_key_of_site(4 * MIB, here, 2), k);
+    assert_true(keep_key_of_site(MIB, NULL, 0) > 0);
+    assert_int_equal(keep_key_of_site(SLAB_MAX - 1, here, 2), 0);
+}
+
+/* Each stack's keys go to blocks of all. */
+static void shuffled_keys_say_nothing(void **state)
+{
+    (void)state;
+    enum { DRAWS = 4000, STACKS = 2 };
+    size_t own = 0, given[KEEP_KEYS] = {0};
+    uint16_t keys[STACKS];
+    for (uintptr_t i = 0; i < STACKS; i++) {
+        hak_options.keep = KEEP_SITE;
+        keys[i] = keep_key_of_site(MIB, &i, 1);
+    }
+    hak_options.keep = KEEP_SHUFFLED;
+    for (uintptr_t n = 0; n < DRAWS; n++) {
+        uintptr_t i = n % STACKS;
+        uint16_t k = keep_key_of_site(MIB, &i, 1);
+        own += k == keys[i];
+        given[k]++;
+    }
+    assert_int_not_equal(keys[0], keys[1]);
+    assert_true(own > DRAWS / 3 && own < DRAWS * 2 / 3);
+    assert_true(given[keys[0]] > DRAWS / 3 && given[keys[1]] > DRAWS / 3);
 }
 
 int main(void)
@@ -263,6 +300,8 @@ int main(void)
         cmocka_unit_test_setup(a_shadow_decides_and_keeps_nothing, next_key),
         cmocka_unit_test_setup(what_was_kept_is_counted, next_key),
         cmocka_unit_test(sizes_have_keys_by_powers_of_two),
+        cmocka_unit_test_setup(call_stacks_have_keys, next_key),
+        cmocka_unit_test_setup(shuffled_keys_say_nothing, next_key),
     };
     return cmocka_run_group_tests(tests, make_area, NULL);
 }

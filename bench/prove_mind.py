@@ -4,7 +4,8 @@
 In every round each workload runs under each arm, all arms of a workload at the same time: a slow
 moment of the machine falls on all of them. The workloads sleep most of the time, so that many run
 side by side. Compared are processor time, the mean of resident memory, and the cost: processor
-time and memory added up, at the price that the setting keep_worth puts on memory.
+time and memory added up, at the price that the setting keep_worth puts on memory: holding a page
+for so long costs as much as touching it anew.
 
 Example:  PYTHONPATH=python .venv/bin/python bench/prove_mind.py --rounds 30 --json mind.json
 """
@@ -42,10 +43,10 @@ STATIC = {
 LEARNT = {"size": "keep:size", "site": "keep:site", "placebo": "keep:shuffled"}
 ARMS = STATIC | LEARNT
 METRICS = (Metric("cpu_s", "s"), Metric("mean_rss_kib", "KiB"), Metric("cost", "s"))
+PEAK = Metric("peak_rss_kib", "KiB")
 TICK_S = 0.02
 KIB_PER_PAGE = resource.getpagesize() // 1024
-# 0.22 us to touch a KiB anew, which is worth holding it for 4 s: keep_worth.
-COST_PER_KIB_S = 0.22e-6 / 4
+KEEP_WORTH_S = 4
 BURST = ("-n", "40000", "-r", "10000000", "-P", "64", "-c", "2", "-q")
 BURST_PAUSE_S = 2.6
 
@@ -97,10 +98,13 @@ class Running:
 
     def figures(self, length_s: float) -> dict[str, float]:
         assert self.used
-        cpu = self.used.ru_utime + self.used.ru_stime
-        mean = statistics.fmean(self.resident)
-        cost = cpu + mean * length_s * COST_PER_KIB_S
-        return {"cpu_s": cpu, "mean_rss_kib": mean, "cost": cost, "faults": self.used.ru_minflt}
+        return {
+            "cpu_s": self.used.ru_utime + self.used.ru_stime,
+            "mean_rss_kib": statistics.fmean(self.resident),
+            "peak_rss_kib": self.used.ru_maxrss,
+            "page_faults": self.used.ru_minflt,
+            "length_s": length_s,
+        }
 
 
 def begin(workload: str, arm: str, length_s: float, seed: int, place: Path) -> Running:
@@ -146,6 +150,14 @@ def run(workloads: list[str], length_s: float, seed: int) -> dict[str, dict[str,
 Rounds = list[dict[str, dict[str, dict[str, float]]]]
 
 
+def price(rounds: Rounds, touch_us: float) -> None:
+    per_kib_s = touch_us / 1e6 / KIB_PER_PAGE / KEEP_WORTH_S
+    for arms in (arms for one in rounds for arms in one.values()):
+        for figures in arms.values():
+            held = figures["mean_rss_kib"] * figures["length_s"]
+            figures["cost"] = figures["cpu_s"] + held * per_kib_s
+
+
 def samples(rounds: Rounds, workload: str, arm: str, metric: str) -> list[float]:
     return [one[workload][arm][metric] for one in rounds]
 
@@ -164,17 +176,18 @@ def best_static(rounds: Rounds, workload: str) -> str:
 
 
 def show(rounds: Rounds, workloads: list[str]) -> None:
-    console = Console(width=150)
+    console = Console(width=180)
     medians = Table("workload", *ARMS, title="medians: processor s, mean MiB, cost")
     for workload in workloads:
         medians.add_row(workload, *(_medians(rounds, workload, arm) for arm in ARMS))
     console.print(medians)
     for base in ("off", "best static", "placebo"):
         for arm in ("size", "site"):
-            table = Table("workload", "base", *(m.name for m in METRICS), title=f"{arm} by {base}")
+            metrics = (*METRICS, PEAK)
+            table = Table("workload", "base", *(m.name for m in metrics), title=f"{arm} by {base}")
             for workload in workloads:
                 name = best_static(rounds, workload) if base == "best static" else base
-                found = [against(rounds, workload, arm, name, metric) for metric in METRICS]
+                found = [against(rounds, workload, arm, name, metric) for metric in metrics]
                 table.add_row(workload, name, *map(_words, found))
             console.print(table)
 
@@ -195,6 +208,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--length", type=float, default=30, metavar="SECONDS", help="of a run")
     parser.add_argument("--abreast", type=int, default=4, help="workloads side by side")
+    parser.add_argument("--touch-us", type=float, default=0.88, help="of a page")
     parser.add_argument("--only", nargs="+", choices=(*RHYTHMS, REDIS), default=(*RHYTHMS, REDIS))
     parser.add_argument("--json", type=Path, metavar="FILE")
     parser.add_argument("--from", dest="earlier", type=Path, metavar="FILE")
@@ -210,6 +224,7 @@ def main() -> None:
             progress.advance(task)
             if chosen.json:
                 chosen.json.write_text(json.dumps(rounds))
+    price(rounds, chosen.touch_us)
     show(rounds, workloads)
 
 

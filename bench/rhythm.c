@@ -8,6 +8,7 @@
 enum {
     TICK_MS = 10,
     BANDS = 4,
+    GAPS = 3,
     BLOCKS_MOST = 4096,
     SMALL = 4096,
     SMALL_PER_TICK = 400,
@@ -16,7 +17,7 @@ enum {
 
 struct band {
     uint32_t from_ms, to_ms; /* of the run */
-    uint32_t every_ms[3];    /* in turn; 0 ends the list */
+    uint32_t every_ms[GAPS]; /* in turn; 0 ends the list */
     uint32_t hold_ms;
     uint32_t blocks;
     uint32_t least_kib, most_kib;
@@ -110,7 +111,7 @@ static void play(struct playing *p, uint64_t ms, uint64_t *random)
     }
     build(p, random);
     p->release_ms = ms + p->band->hold_ms;
-    if (p->turn == 3 || !p->band->every_ms[p->turn]) {
+    if (p->turn == GAPS || !p->band->every_ms[p->turn]) {
         p->turn = 0;
     }
     p->next_ms = ms + p->band->every_ms[p->turn++];

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -196,6 +194,7 @@ def _set_up_peers(clone: Clone) -> None:
 
 def _cases(choice: Choice) -> list[Case]:
     from hakmem.build import build
+    from hakmem.lab.model import matching
     from hakmem.lab.suite import BUILD_TARGET, load
 
     build(choice.clone, RELEASE, BUILD_TARGET)
@@ -206,19 +205,7 @@ def _cases(choice: Choice) -> list[Case]:
         for program in missing(choice.quick):
             say(f"left out: {program}")
         cases += workloads(choice.clone, choice.quick)
-    return _matching(cases, choice.only) if choice.only else cases
-
-
-def _matching(cases: Sequence[Case], only: str) -> list[Case]:
-    try:
-        pattern = re.compile(only)
-    except re.error as error:
-        raise HakmemError(f"--only {only}: no regular expression ({error})") from error
-    found = [case for case in cases if pattern.search(case.name)]
-    if not found:
-        names = ", ".join(case.name for case in cases)
-        raise HakmemError(f"--only {only}: matches none of {names}")
-    return found
+    return matching(cases, choice.only) if choice.only else cases
 
 
 def _arms(choice: Choice) -> tuple[list[Arm], str, str]:

@@ -13,7 +13,7 @@ from hakmem.cli import examples
 from hakmem.commands.options import file_path
 from hakmem.errors import HakmemError
 from hakmem.insight import text
-from hakmem.insight.area import area_of
+from hakmem.insight.area import area_of, pid_of
 from hakmem.insight.look import Targets, listed
 from hakmem.insight.mind import mind_json, mind_of, mind_text
 from hakmem.insight.numbers import Numbers
@@ -69,11 +69,11 @@ def stats(
     run on hakmem.
     """
     _refuse_contradictions(every, as_json, openmetrics, output, interval, listen, targets)
+    if decisions and (every or openmetrics or output or interval or listen or len(targets) != 1):
+        raise click.UsageError("--decisions takes one PID or FILE, and --json")
     if allow_remote and listen is None:
         raise click.UsageError("--allow-remote belongs to --listen")
     if decisions:
-        if every or openmetrics or output or interval or listen or len(targets) != 1:
-            raise click.UsageError("--decisions takes one PID or FILE, and --json")
         return _decisions(targets[0], as_json)
     if not targets and not every:
         return _list(as_json)
@@ -128,7 +128,7 @@ def _list(as_json: bool) -> int:
 
 
 def _decisions(target: str, as_json: bool) -> int:
-    mind = mind_of(area_of(target))
+    mind = mind_of(area_of(target), is_running=pid_of(target) is not None)
     if as_json:
         click.echo(json.dumps(mind_json(mind), indent=2))
     else:

@@ -10,7 +10,7 @@ import click
 
 from hakmem.clone import Clone, profile_folder
 from hakmem.commands.command_case import case_options, command_case, show_failure
-from hakmem.commands.options import Duration, library_option, seed_option
+from hakmem.commands.options import Duration, file_path, library_option, seed_option
 from hakmem.errors import HakmemError
 from hakmem.terminal import say
 
@@ -28,10 +28,6 @@ Examples:
   ./hakmem tune --budget 30m --goal time:0.7,memory:0.3 --output job.env -- ./job
   ./hakmem tune --only 'retain|big' --arm big=retain:1G,huge_min:4M --arm mine.env -- ./job
   ./hakmem run --profile ./job.env -- ./job"""
-
-
-def _file() -> click.Path:
-    return click.Path(dir_okay=False, path_type=Path)
 
 
 @click.command(context_settings={"allow_interspersed_args": False}, epilog=EXAMPLES)
@@ -65,16 +61,16 @@ def _file() -> click.Path:
 )
 @click.option(
     "--output",
-    type=_file(),
+    type=file_path(),
     default="tuned.env",
     show_default=True,
     metavar="NAME.env",
     help="The profile to write.",
 )
 @click.option(
-    "--json", "json_file", type=_file(), metavar="FILE", help="All figures; - prints them."
+    "--json", "json_file", type=file_path(), metavar="FILE", help="All figures; - prints them."
 )
-@click.option("--plot", type=_file(), metavar="FILE.png", help="A picture of the arms.")
+@click.option("--plot", type=file_path(), metavar="FILE.png", help="A picture of the arms.")
 @case_options
 @seed_option
 @library_option

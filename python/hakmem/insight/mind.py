@@ -2,7 +2,7 @@
 
 import time
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -13,7 +13,7 @@ from hakmem.insight.area import Area, Row, number
 from hakmem.insight.words import percent_text, size_text, time_text
 
 KIB = 1024
-# What touching a KiB anew costs: 880 ns for 4 KiB, as measured for DESIGN's first touch.
+# What touching a KiB anew costs, as in docs/decisions/0047.
 TOUCH_US_PER_KIB = 0.22
 MS_PER_S = 1000
 # In place of a size: the rule of keys that have none of their own.
@@ -34,7 +34,7 @@ class Rule:
     @property
     def name(self) -> str:
         if not self.least_bytes:
-            return "blocks up to 64 KiB"
+            return "blocks of size classes"
         if self.least_bytes == ANY_SIZE:
             return "blocks of which nothing is known"
         sizes = f"blocks of {size_text(self.least_bytes)} to {size_text(2 * self.least_bytes)}"
@@ -43,7 +43,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Decision:
-    when: datetime
+    after_ms: int  # since the process began to show what it does
     rule: Rule
     from_ms: int
     to_ms: int
@@ -73,17 +73,27 @@ class Decision:
 @dataclass(frozen=True)
 class Mind:
     rules: tuple[Rule, ...]
+    # Oldest first.
     decisions: tuple[Decision, ...]
+    # When times are counted from; of a process that has ended nobody knows.
+    began: datetime | None
+
+    def when(self, decision: Decision) -> str:
+        if self.began is None:
+            return f"after {time_text(decision.after_ms)}"
+        return f"{self.began + timedelta(milliseconds=decision.after_ms):%H:%M:%S}"
 
 
-def mind_of(area: Area) -> Mind:
-    """Oldest decision first."""
+def mind_of(area: Area, is_running: bool) -> Mind:
+    shown_ms = number(area.row("process"), "shown_ms")
     rules = [_rule(row) for row in area.table("rules").rows()]
     rows = [row for row in area.table("decisions").rows() if number(row, "number")]
     rows.sort(key=lambda row: number(row, "number"))
-    decisions = tuple(_decision(row, rules) for row in rows)
+    decisions = tuple(_decision(row, rules, shown_ms) for row in rows)
     used = [r for r in rules if r.keep_ms or r.saved_bytes or r.vain_bytes]
-    return Mind(tuple(used), decisions)
+    boot = time.time() - time.monotonic()
+    began = datetime.fromtimestamp(boot + shown_ms / MS_PER_S) if is_running else None
+    return Mind(tuple(used), decisions, began)
 
 
 def _rule(row: Row) -> Rule:
@@ -97,10 +107,9 @@ def _rule(row: Row) -> Rule:
     )
 
 
-def _decision(row: Row, rules: list[Rule]) -> Decision:
-    boot = time.time() - time.monotonic()
+def _decision(row: Row, rules: list[Rule], shown_ms: int) -> Decision:
     return Decision(
-        when=datetime.fromtimestamp(boot + number(row, "ms") / MS_PER_S),
+        after_ms=number(row, "ms") - shown_ms,
         rule=rules[number(row, "rule")],
         from_ms=number(row, "from_ms"),
         to_ms=number(row, "to_ms"),
@@ -124,23 +133,22 @@ def mind_text(mind: Mind) -> RenderableType:
     for rule in mind.rules:
         saved, vain, held = map(size_text, (rule.saved_bytes, rule.vain_bytes, rule.held_byte_s))
         rules.add_row(rule.name, time_text(rule.keep_ms), saved, vain, held)
-    return Group(*map(_line, mind.decisions), "", rules)
+    return Group(*(_line(mind, decision) for decision in mind.decisions), "", rules)
 
 
-def _line(decision: Decision) -> Text:
+def _line(mind: Mind, decision: Decision) -> Text:
     times = f"{time_text(decision.from_ms)} -> {time_text(decision.to_ms)}"
     shadow = " (shadow)" if decision.is_shadow else ""
     words = f"keep {decision.rule.name} {times}{shadow}: {decision.sentence()}"
-    return Text(f"{decision.when:%H:%M:%S} {words}")
+    return Text(f"{mind.when(decision)} {words}")
 
 
 def mind_json(mind: Mind) -> dict[str, Any]:
     return {
+        "began": mind.began and mind.began.isoformat(timespec="milliseconds"),
         "rules": [vars(rule) | {"name": rule.name} for rule in mind.rules],
         "decisions": [
-            vars(d)
-            | {"when": d.when.isoformat(timespec="milliseconds"), "rule": d.rule.name}
-            | {"saved_us": round(d.saved_us, 1)}
+            vars(d) | {"rule": d.rule.name, "saved_us": round(d.saved_us, 1)}
             for d in mind.decisions
         ],
     }

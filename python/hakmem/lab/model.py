@@ -2,11 +2,12 @@
 
 import json
 import math
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import median
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from hakmem.errors import HakmemError
 
@@ -91,6 +92,22 @@ class Case:
     precise: tuple[tuple[str, ...], ...] = ()
     lengths: tuple[tuple[str, ...], ...] = ()
     self_preloading: bool = False
+
+
+Named = TypeVar("Named", Arm, Case)
+
+
+def matching(them: Sequence[Named], only: str) -> list[Named]:
+    """Those in whose names the pattern of --only is found."""
+    try:
+        pattern = re.compile(only)
+    except re.error as error:
+        raise HakmemError(f"--only {only}: no regular expression ({error})") from error
+    found = [one for one in them if pattern.search(one.name)]
+    if not found:
+        names = ", ".join(one.name for one in them)
+        raise HakmemError(f"--only {only}: matches none of {names}")
+    return found
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,14 @@
 """The arms: the library as it is, and what may suit a program better."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
 from hakmem.errors import HakmemError
 from hakmem.insight.library_settings import ask
 from hakmem.lab.arms import library_arm
-from hakmem.lab.model import Arm
+from hakmem.lab.model import Arm, matching
 from hakmem.settings import conf_items, load_profile
 
 DEFAULT = "default"
@@ -47,7 +47,7 @@ def arms_to_try(library: Path, profiles: Path, added: Iterable[str], only: str |
         if arm.name in arms or arm.name == DEFAULT:
             raise HakmemError(f"--arm {text}: there is an arm '{arm.name}' already")
         arms[arm.name] = arm
-    chosen = [plain, *_matching(list(arms.values()), only)]
+    chosen = [plain, *(matching(list(arms.values()), only) if only else arms.values())]
     for arm in chosen:
         _check(library, arm)
     return chosen
@@ -70,20 +70,6 @@ def _added(plain: Arm, profiles: Path, text: str) -> Arm:
     if ":" in text:
         return settings_arm(plain, text, text)
     return profile_arm(plain, profiles, text)
-
-
-def _matching(arms: Sequence[Arm], only: str | None) -> list[Arm]:
-    if only is None:
-        return list(arms)
-    try:
-        pattern = re.compile(only)
-    except re.error as error:
-        raise HakmemError(f"--only {only}: no regular expression ({error})") from error
-    found = [arm for arm in arms if pattern.search(arm.name)]
-    if not found:
-        names = ", ".join(arm.name for arm in arms)
-        raise HakmemError(f"--only {only}: matches none of {names}")
-    return found
 
 
 def _check(library: Path, arm: Arm) -> None:

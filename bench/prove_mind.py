@@ -3,9 +3,11 @@
 
 In every round each workload runs under each arm, all arms of a workload at the same time: a slow
 moment of the machine falls on all of them. The workloads sleep most of the time, so that many run
-side by side. Compared are processor time, the mean of resident memory, and the cost: processor
-time and memory added up, at the price that the setting keep_worth puts on memory: holding a page
-for so long costs as much as touching it anew.
+side by side. The arm "known" is by size, too, and begins with what earlier runs have learnt.
+
+Compared are processor time, the mean of resident memory, and the cost: processor time and memory
+added up, at the price that the setting keep_worth puts on memory: to hold a page for 4 s costs as
+much as to touch it anew, which takes --touch-us.
 
 Example:  PYTHONPATH=python .venv/bin/python bench/prove_mind.py --rounds 30 --json mind.json
 """
@@ -28,6 +30,7 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
+from hakmem.insight.rules import merged, rules_of, rules_text
 from hakmem.lab.model import Metric
 from hakmem.lab.statistics import Comparison, compare_samples
 
@@ -40,7 +43,13 @@ STATIC = {
     "2 s": "keep:fixed,keep_time:2s",
     "4 s": "keep:fixed,keep_time:4s",
 }
-LEARNT = {"size": "keep:size", "site": "keep:site", "placebo": "keep:shuffled"}
+LEARNT = {
+    "size": "keep:size",
+    "known": "keep:size,rules:{rules}",
+    "site": "keep:site",
+    "placebo": "keep:shuffled",
+}
+TRAINING_SEEDS = (1001, 1002)
 ARMS = STATIC | LEARNT
 METRICS = (Metric("cpu_s", "s"), Metric("mean_rss_kib", "KiB"), Metric("cost", "s"))
 PEAK = Metric("peak_rss_kib", "KiB")
@@ -107,9 +116,11 @@ class Running:
         }
 
 
-def begin(workload: str, arm: str, length_s: float, seed: int, place: Path) -> Running:
+def begin(
+    workload: str, settings: str, length_s: float, seed: int, place: Path, arm: str = ""
+) -> Running:
     environment = {k: v for k, v in os.environ.items() if not k.startswith("HAKMEM_")}
-    environment |= {"LD_PRELOAD": str(BUILD / "libhakmem.so"), "HAKMEM_CONF": ARMS[arm]}
+    environment |= {"LD_PRELOAD": str(BUILD / "libhakmem.so"), "HAKMEM_CONF": settings}
     socket = place / f"{arm}.socket" if workload == REDIS else None
     command = [str(BUILD / "bench" / "rhythm"), workload, str(int(length_s * 1000)), str(seed)]
     if socket:
@@ -130,17 +141,40 @@ def wait_for(running: list[Running]) -> None:
         left = [one for one in left if not one.reap()]
 
 
-def run(workloads: list[str], length_s: float, seed: int) -> dict[str, dict[str, dict[str, float]]]:
+def run_all(running: list[Running]) -> None:
+    try:
+        wait_for(running)
+    finally:
+        for one in running:
+            one.stop()
+
+
+def train(workloads: list[str], length_s: float, place: Path) -> None:
+    """Leaves what runs with other seeds have learnt: what the arm "known" begins with."""
+    for seed in TRAINING_SEEDS:
+        settings = f"keep:size,profile_output:{place}/{{}}.{seed}"
+        run_all([begin(w, settings.format(w), length_s, seed, place) for w in workloads])
+    for workload in workloads:
+        parts = [rules_of(str(place / f"{workload}.{seed}")) for seed in TRAINING_SEEDS]
+        rules_at(place, workload).write_text(rules_text(merged(parts)))
+
+
+def rules_at(place: Path, workload: str) -> Path:
+    return place / f"{workload}.rules"
+
+
+def run(
+    workloads: list[str], length_s: float, seed: int, trained: Path
+) -> dict[str, dict[str, dict[str, float]]]:
     """Figures by workload and arm of runs side by side."""
     with tempfile.TemporaryDirectory() as place:
         pairs = [(w, a) for w in workloads for a in ARMS]
         random.shuffle(pairs)
-        running = [begin(w, a, length_s, seed, Path(place)) for w, a in pairs]
-        try:
-            wait_for(running)
-        finally:
-            for one in running:
-                one.stop()
+        running = [
+            begin(w, ARMS[a].format(rules=rules_at(trained, w)), length_s, seed, Path(place), a)
+            for w, a in pairs
+        ]
+        run_all(running)
     found: dict[str, dict[str, dict[str, float]]] = {w: {} for w in workloads}
     for one in running:
         found[one.workload][one.arm] = one.figures(length_s)
@@ -182,7 +216,7 @@ def show(rounds: Rounds, workloads: list[str]) -> None:
         medians.add_row(workload, *(_medians(rounds, workload, arm) for arm in ARMS))
     console.print(medians)
     for base in ("off", "best static", "placebo"):
-        for arm in ("size", "site"):
+        for arm in ("size", "known", "site"):
             metrics = (*METRICS, PEAK)
             table = Table("workload", "base", *(m.name for m in metrics), title=f"{arm} by {base}")
             for workload in workloads:
@@ -216,10 +250,12 @@ def main() -> None:
     rounds: Rounds = json.loads(chosen.earlier.read_text()) if chosen.earlier else []
     workloads = list(chosen.only)
     waves = [workloads[i : i + chosen.abreast] for i in range(0, len(workloads), chosen.abreast)]
-    with Progress() as progress:
+    with Progress() as progress, tempfile.TemporaryDirectory() as trained:
+        for wave in waves if not chosen.earlier else []:
+            train(wave, chosen.length, Path(trained))
         task = progress.add_task("rounds", total=chosen.rounds)
         for seed in range(0 if chosen.earlier else chosen.rounds):
-            parts = [run(wave, chosen.length, seed + 1) for wave in waves]
+            parts = [run(wave, chosen.length, seed + 1, Path(trained)) for wave in waves]
             rounds.append({w: figures for part in parts for w, figures in part.items()})
             progress.advance(task)
             if chosen.json:

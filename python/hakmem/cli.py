@@ -34,6 +34,7 @@ class Commands(click.Group):
         "top": "hakmem.commands.top",
         "diff": "hakmem.commands.diff",
         "report": "hakmem.commands.report",
+        "rules": "hakmem.commands.rules",
         "tune": "hakmem.commands.tune",
         "why": "hakmem.commands.why",
     }

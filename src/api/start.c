@@ -11,7 +11,9 @@
 #include "control/options.h"
 #include "control/stats.h"
 #include "live/live.h"
+#include "mind/keep.h"
 #include "os/os.h"
+#include "purge/purge.h"
 #include "purge/worker.h"
 
 static int open_output(void)
@@ -75,6 +77,8 @@ __attribute__((constructor)) void hak_start(void)
     if (!is_interposed())
         region_init();
     front_init();
+    if (hak_options.rules[0] != '\0' && keep_is_on())
+        purge_load_rules();
     if (hak_options.crash_log && !HAK_SANITIZED)
         crash_install();
     worker_start_if_wanted();

@@ -87,6 +87,16 @@ static bool parse_number(const char *at, size_t length, enum type type, size_t *
     return factor != 0 && !__builtin_mul_overflow(*out, factor, out);
 }
 
+HAK_COLD bool option_parse_size(const char *text, size_t length, size_t *out)
+{
+    return parse_number(text, length, SIZE, out);
+}
+
+HAK_COLD bool option_parse_time(const char *text, size_t length, size_t *out)
+{
+    return parse_number(text, length, TIME, out);
+}
+
 /* The place of a word among those that begin the text; `most` + 1: it is none of them. */
 static size_t find_word(const struct row *r, const char *value, size_t length)
 {

@@ -50,6 +50,10 @@ const char *option_set(const char *name, size_t name_length, const char *value, 
 /* Value of a setting that is a number; false: there is none of that name. */
 bool option_get(const char *name, size_t *value);
 
+/* A size such as 32M in bytes, a time such as 2s in milliseconds; false: the text is none. */
+bool option_parse_size(const char *text, size_t length, size_t *out);
+bool option_parse_time(const char *text, size_t length, size_t *out);
+
 /* What settings there are, a line each: name, type, what it does. */
 const char *options_text(void);
 

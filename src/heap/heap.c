@@ -180,6 +180,7 @@ static bool slab_used_to_kept(struct heap *h, struct slab *s)
     slab_restart(s);
     if (!s->listed)
         slab_list(h, s);
+    purge_show();
     return true;
 }
 
@@ -190,6 +191,7 @@ void slab_kept_to_used(struct heap *h, struct slab *s)
         return;
     c->kept = 0;
     sub_relaxed(&hak_kept.slabs, touched_bytes(s));
+    purge_show();
 }
 
 void class_release_kept(struct heap *h, uint32_t class)

@@ -13,31 +13,31 @@ enum {
     STEP_SHARE = 32, /* of demand: smaller changes are no falls */
 };
 
-/* All keys together: for one of which nothing is known. */
-enum { ANY_KEY = KEEP_KEYS };
-
 #define STEP_LEAST ((size_t)1 << 20)
 
 /* Times to live, in milliseconds: each about half as long again as the one before. Index 0: none. */
-static const uint16_t times[] = {0,    250,  500,  1000, 1500,  2000,
-                                 3000, 4000, 6000, 8000, 12000, 16000};
-enum { TIMES = sizeof times / sizeof times[0] };
+static const uint16_t times[KEEP_TIMES] = {0,    250,  500,  1000, 1500,  2000,
+                                           3000, 4000, 6000, 8000, 12000, 16000};
 
-_Static_assert(LIVE_ROWS_rules == ANY_KEY + 1, "each key has a row");
+_Static_assert(LIVE_ROWS_rules == KEEP_ANY + 1, "each key has a row");
+_Static_assert(sizeof(((struct live_rules *)0)->kib) == KEEP_TIMES * sizeof(uint64_t),
+               "each time has a word");
 
 /* What is known of a key. */
 struct rule {
     /* Of memory that was used again: by the shortest time that would have kept it, KiB and KiB * ms of
      * gap. Index 0: not for so long that no time would have been worth it. */
-    uint64_t kib[TIMES], gap[TIMES];
+    uint64_t kib[KEEP_TIMES], gap[KEEP_TIMES];
     uint64_t episode_ms; /* of the last one */
     uint32_t episodes;   /* moments at which some was used again */
     uint8_t chosen;      /* index into times */
     bool is_known;       /* something was learnt */
+    bool is_loaded;      /* by an earlier run */
     bool is_changed;     /* since the last decision */
     uint64_t saved_kib;  /* was kept and used again */
     uint64_t vain_kib;   /* was kept and was not */
     uint64_t held;       /* KiB * ms of both */
+    uint64_t signature;  /* of a loaded rule by call site: whose it is; otherwise 0 */
 };
 
 static struct {
@@ -49,9 +49,9 @@ static struct {
     uint64_t decisions;
 } keep;
 
-/* Of each key that was ever used by site. Relaxed: what is shown, and a guess whose it was. */
+/* Of each key that was ever used by site, the last one. Relaxed: what is shown, and a guess whose it was. */
 static struct {
-    _Atomic uint64_t address;
+    _Atomic uint64_t address, signature;
     _Atomic uint16_t by_size; /* the key it has by size alone */
 } sites[KEEP_KEYS];
 
@@ -76,15 +76,29 @@ static uint16_t shuffled(uint16_t key)
     return other != 0 ? other : key;
 }
 
+/* Programs are loaded at whole pages, the smallest of which are of 4 KiB: an address' place in its page stays. */
+uint64_t keep_signature_of(size_t size, const uintptr_t *frames, uint32_t depth)
+{
+    enum { PLACES = 4096 };
+    uint64_t signature = keep_key_of_size(size);
+    for (uint32_t i = 0; i < depth; i++)
+        signature = mixed(signature * PLACES + frames[i] % PLACES);
+    return signature | 1;
+}
+
+static uint16_t key_of_signature(uint64_t signature)
+{
+    return (uint16_t)(1 + (signature >> 1) % (KEEP_KEYS - 1));
+}
+
 uint16_t keep_key_of_site(size_t size, const uintptr_t *frames, uint32_t depth)
 {
     uint16_t by_size = keep_key_of_size(size);
-    uint64_t site = by_size;
     if (by_size == 0)
         return 0;
-    for (uint32_t i = 0; i < depth; i++)
-        site = mixed(site ^ frames[i]);
-    uint16_t key = (uint16_t)(1 + site % (KEEP_KEYS - 1));
+    uint64_t signature = keep_signature_of(size, frames, depth);
+    uint16_t key = key_of_signature(signature);
+    store_relaxed(&sites[key].signature, signature);
     store_relaxed(&sites[key].address, (uint64_t)(depth > 0 ? frames[0] : 0));
     store_relaxed(&sites[key].by_size, by_size);
     return hak_options.keep == KEEP_SHUFFLED ? shuffled(key) : key;
@@ -94,7 +108,7 @@ uint16_t keep_key_of_site(size_t size, const uintptr_t *frames, uint32_t depth)
 
 static uint32_t time_for(uint64_t gap)
 {
-    for (uint32_t i = 1; i < TIMES; i++) {
+    for (uint32_t i = 1; i < KEEP_TIMES; i++) {
         if (gap < times[i])
             return i;
     }
@@ -135,13 +149,13 @@ static void note_used_again(const struct fall *fall, uint64_t now)
     if (fall->is_old)
         return;
     learn(&keep.rules[fall->key], kib, gap, now);
-    learn(&keep.rules[ANY_KEY], kib, gap, now);
+    learn(&keep.rules[KEEP_ANY], kib, gap, now);
 }
 
 /* It has not been used again for so long that keeping it was not worth it, whatever comes. */
 static void note_old(struct fall *f)
 {
-    uint16_t keys[] = {f->key, ANY_KEY};
+    uint16_t keys[] = {f->key, KEEP_ANY};
     f->is_old = true;
     for (int i = 0; i < 2; i++) {
         keep.rules[keys[i]].kib[0] += kib_of(f->bytes);
@@ -153,7 +167,7 @@ static uint64_t time_of(uint16_t key)
 {
     if (hak_options.keep == KEEP_FIXED)
         return hak_options.keep_time;
-    return times[keep.rules[keep.rules[key].is_known ? key : ANY_KEY].chosen];
+    return times[keep.rules[keep.rules[key].is_known ? key : KEEP_ANY].chosen];
 }
 
 static void note_fall(size_t bytes, uint16_t key, uint64_t now)
@@ -188,12 +202,51 @@ static void follow(size_t in_use, uint16_t key, uint64_t now)
     }
 }
 
+/* ---- what was known before ---- */
+
+static uint32_t time_of_ms(uint64_t ms)
+{
+    uint32_t i = 0;
+    while (i + 1 < KEEP_TIMES && times[i + 1] <= ms)
+        i++;
+    return i;
+}
+
+bool keep_know(const struct keep_known *known, uint64_t now_ms)
+{
+    bool has_site = known->key != 0 && known->key != KEEP_ANY;
+    bool is_by_site = has_site && known->signature != 0;
+    if (hak_options.keep < KEEP_SHADOW || (has_site && is_by_site != keep_is_by_site()))
+        return false;
+    struct rule *r = &keep.rules[is_by_site ? key_of_signature(known->signature) : known->key];
+    *r = (struct rule){.chosen = (uint8_t)time_of_ms(known->keep_ms),
+                       .is_known = true,
+                       .is_loaded = true,
+                       .is_changed = true,
+                       .signature = is_by_site ? known->signature : 0};
+    for (uint32_t i = 0; i < KEEP_TIMES; i++) {
+        r->kib[i] = known->kib[i];
+        /* Half way between two times, for all that a file says. */
+        r->gap[i] = i > 0 ? known->kib[i] * (uint64_t)(times[i - 1] + times[i]) / 2 : 0;
+    }
+    keep.faded_ms = now_ms;
+    return true;
+}
+
+/* The key is another call site's in this program than in the one that the rule is from. */
+static bool is_anothers(uint16_t key)
+{
+    const struct rule *r = &keep.rules[key];
+    uint64_t seen = r->signature != 0 ? load_relaxed(&sites[key].signature) : 0;
+    return seen != 0 && seen != r->signature;
+}
+
 /* ---- decisions ---- */
 
 static uint64_t known_kib(const struct rule *r)
 {
     uint64_t kib = 0;
-    for (uint32_t i = 0; i < TIMES; i++)
+    for (uint32_t i = 0; i < KEEP_TIMES; i++)
         kib += r->kib[i];
     return kib;
 }
@@ -217,7 +270,7 @@ static uint32_t best_time(uint16_t key)
     uint32_t best = r->chosen;
     int64_t margin = (int64_t)(known_kib(r) * hak_options.keep_worth / MARGIN_SHARE);
     int64_t most = score(key, best) + margin;
-    for (uint32_t i = 0; i < TIMES; i++) {
+    for (uint32_t i = 0; i < KEEP_TIMES; i++) {
         int64_t s = score(key, i);
         if (s > most) {
             most = s;
@@ -257,15 +310,23 @@ static void log_decision(uint16_t key, uint32_t from, uint32_t to, uint64_t now)
 
 static uint64_t least_bytes_of(uint16_t key)
 {
-    if (key == 0 || key == ANY_KEY)
-        return key == ANY_KEY;
+    if (key == 0 || key == KEEP_ANY)
+        return key == KEEP_ANY;
     uint16_t by_size = keep_is_by_site() ? load_relaxed(&sites[key].by_size) : key;
     return by_size == 0 ? 0 : (uint64_t)SLAB_MAX << (by_size - 1);
 }
 
 static uint64_t site_of(uint16_t key)
 {
-    return keep_is_by_site() && key != ANY_KEY ? load_relaxed(&sites[key].address) : 0;
+    return keep_is_by_site() && key != KEEP_ANY ? load_relaxed(&sites[key].address) : 0;
+}
+
+static uint64_t signature_of(uint16_t key)
+{
+    if (!keep_is_by_site() || key == KEEP_ANY)
+        return 0;
+    uint64_t loaded = keep.rules[key].signature;
+    return loaded != 0 ? loaded : load_relaxed(&sites[key].signature);
 }
 
 static void show_rule(struct live_area *a, uint16_t key)
@@ -274,8 +335,12 @@ static void show_rule(struct live_area *a, uint16_t key)
     struct live_rules *row = &a->rules[key];
     store_relaxed(&row->least_bytes, least_bytes_of(key));
     store_relaxed(&row->site, site_of(key));
+    store_relaxed(&row->stack, signature_of(key));
     store_relaxed(&row->keep_ms, (uint32_t)times[r->chosen]);
+    store_relaxed(&row->loaded, (uint64_t)r->is_loaded);
     store_relaxed(&row->episodes, r->episodes);
+    for (uint32_t i = 0; i < KEEP_TIMES; i++)
+        store_relaxed(&row->kib[i], r->kib[i]);
     store_relaxed(&row->saved_kib, r->saved_kib);
     store_relaxed(&row->vain_kib, r->vain_kib);
     store_relaxed(&row->held_kib_s, r->held / 1000);
@@ -285,6 +350,8 @@ static void show_rule(struct live_area *a, uint16_t key)
 static void decide_key(uint16_t key, uint64_t now)
 {
     struct rule *r = &keep.rules[key];
+    if (is_anothers(key))
+        *r = (struct rule){.is_changed = true};
     if (!r->is_changed)
         return;
     uint32_t from = r->chosen, to = best_time(key);
@@ -299,7 +366,7 @@ static void decide_key(uint16_t key, uint64_t now)
 
 static void fade(struct rule *r)
 {
-    for (uint32_t i = 0; i < TIMES; i++) {
+    for (uint32_t i = 0; i < KEEP_TIMES; i++) {
         r->kib[i] /= 2;
         r->gap[i] /= 2;
     }
@@ -311,14 +378,14 @@ static void fade_if_due(uint64_t now)
     if (now - keep.faded_ms < FADE_MS)
         return;
     keep.faded_ms = now;
-    for (uint32_t key = 0; key <= ANY_KEY; key++)
+    for (uint32_t key = 0; key <= KEEP_ANY; key++)
         fade(&keep.rules[key]);
 }
 
 static void decide(uint64_t now)
 {
     keep.decided_ms = now;
-    for (uint32_t key = 0; key <= ANY_KEY; key++)
+    for (uint32_t key = 0; key <= KEEP_ANY; key++)
         decide_key((uint16_t)key, now);
     fade_if_due(now);
 }

@@ -10,7 +10,7 @@
  *
  * There are no trials: the score of each choice follows from the gaps, whatever was chosen (decision 0048).
  *
- * Under the purge's lock, but for keys. Calls: falls, live. Called by: purge, front (keys). */
+ * Under the purge's lock, but for keys. Calls: falls, live. Called by: purge, rules, front (keys). */
 #ifndef HAK_KEEP_H
 #define HAK_KEEP_H
 
@@ -20,8 +20,12 @@
 /* Values of the setting `keep`, in the order of its words. */
 enum keep_mode { KEEP_OFF, KEEP_FIXED, KEEP_SHADOW, KEEP_SIZE, KEEP_SITE, KEEP_SHUFFLED };
 
-/* Key 0: blocks of size classes. */
-enum { KEEP_KEYS = 64, KEEP_SITE_FRAMES = 4 };
+/* Key 0: blocks of size classes; the last: all keys together, for one of which nothing is known. */
+enum { KEEP_KEYS = 64, KEEP_ANY = KEEP_KEYS, KEEP_SITE_FRAMES = 4 };
+
+/* Times to live there are, none being the first; and more of them that a file may name. */
+enum { KEEP_TIMES = 12 };
+#define KEEP_KIB_MOST ((uint64_t)1 << 40)
 
 HAK_INLINE bool keep_is_on(void)
 {
@@ -40,8 +44,23 @@ HAK_INLINE uint16_t keep_key_of_size(size_t size)
     return times == 0 ? 0 : (uint16_t)(64 - __builtin_clzll(times));
 }
 
-/* The same by size and the innermost return addresses of where it is allocated. Without any lock. */
+/* Of size and the innermost return addresses of where it is allocated: the same in each run of a program, wherever
+ * it is loaded. Never 0. */
+uint64_t keep_signature_of(size_t size, const uintptr_t *frames, uint32_t depth);
+
+/* The key of that. Without any lock. */
 uint16_t keep_key_of_site(size_t size, const uintptr_t *frames, uint32_t depth);
+
+/* What an earlier run has learnt of a key. */
+struct keep_known {
+    uint16_t key;       /* by size */
+    uint64_t signature; /* 0: by size alone; otherwise its key counts */
+    size_t keep_ms;
+    uint64_t kib[KEEP_TIMES]; /* used again: as in live/tables.def */
+};
+
+/* As if learnt. False: what is learnt is not by that, or not at all. */
+bool keep_know(const struct keep_known *known, uint64_t now_ms);
 
 /* Follows demand. Returns how much of what it has fallen by should keep its pages. `key`: of what was freed last. */
 size_t keep_look(size_t in_use, uint16_t key, uint64_t now_ms);

@@ -2,6 +2,7 @@
 
 #include "base/probe.h"
 #include "mind/keep.h"
+#include "mind/rules.h"
 #include "os/os.h"
 #include "pressure/pressure.h"
 #include "purge/show.h"
@@ -228,6 +229,15 @@ void purge_look(size_t dirty)
     hak_thread.until_look = FREES_PER_LOOK;
     if (dirty > allowed + slack(allowed))
         purge_excess(allowed);
+}
+
+HAK_COLD void purge_load_rules(void)
+{
+    thread_enter();
+    lock_take(&purge.lock);
+    rules_load(hak_options.rules, os_now_ms());
+    lock_release(&purge.lock);
+    thread_leave();
 }
 
 size_t purge_everything(void)

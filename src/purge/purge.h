@@ -27,6 +27,9 @@
 #include "pressure/pressure.h"
 #include "super/super.h"
 
+/* Begins with what earlier runs have learnt, as the setting `rules` says. */
+void purge_load_rules(void);
+
 /* Fresh pages had to be taken from the kernel: if the like was purged a moment ago, keep more. */
 void purge_note_fresh(size_t bytes);
 

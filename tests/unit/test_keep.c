@@ -232,7 +232,91 @@ static void what_was_kept_is_counted(void **state)
     assert_true(load_relaxed(&row->vain_kib) - vain >= (high - low) >> 10);
 }
 
+/* ---- what was known before ---- */
+
+static bool know(const struct keep_known *known)
+{
+    return keep_know(known, now_ms);
+}
+
+static void a_rule_known_before_keeps_what_falls_first(void **state)
+{
+    (void)state;
+    assert_true(know(&(struct keep_known){.key = key, .keep_ms = 3000, .kib = {[6] = 1 << 20}}));
+    look(high, SECOND);
+    assert_int_equal(look(low, 1), high - low);
+    assert_int_equal(look(low, 2 * SECOND), high - low);
+    assert_int_equal(look(low, SECOND), 0);
+    const struct live_rules *row = &live_area()->rules[key];
+    assert_int_equal(load_relaxed(&row->loaded), 1);
+    assert_int_equal(load_relaxed(&row->keep_ms), 3000);
+    assert_true(load_relaxed(&row->kib[6]) >= 1 << 19);
+}
+
+static void a_rule_known_before_can_be_unlearnt(void **state)
+{
+    (void)state;
+    know(&(struct keep_known){.key = key, .keep_ms = 3000, .kib = {[6] = 1 << 18}});
+    for (int i = 0; i < 20; i++)
+        beat(30 * SECOND);
+    assert_int_equal(look(low, 1), 0);
+}
+
+static void what_evidence_says_goes_before_what_was_chosen(void **state)
+{
+    (void)state;
+    know(&(struct keep_known){.key = key, .keep_ms = 16000, .kib = {1 << 18, [3] = 1 << 20}});
+    look(high, SECOND);
+    assert_int_equal(look(low, 1), high - low);
+    look(low, SECOND / 2);
+    assert_int_equal(look(low, SECOND), 0);
+}
+
+static void rules_by_size_are_not_for_call_sites(void **state)
+{
+    (void)state;
+    struct keep_known by_size = {.key = key, .keep_ms = 3000},
+                      by_site = {.key = key, .signature = 0x123, .keep_ms = 3000};
+    assert_false(know(&by_site));
+    hak_options.keep = KEEP_SITE;
+    assert_false(know(&by_size));
+    assert_true(know(&by_site));
+    hak_options.keep = KEEP_FIXED;
+    assert_false(know(&by_size));
+    assert_false(know(&by_site));
+}
+
+static void a_rule_of_another_programs_call_site_is_dropped(void **state)
+{
+    (void)state;
+    const uintptr_t own[] = {0x7f0000001234, 0x7f0000005678};
+    hak_options.keep = KEEP_SITE;
+    uint64_t signature = keep_signature_of(MIB, own, 2);
+    key = keep_key_of_site(MIB, own, 2);
+    know(&(struct keep_known){.key = 3, .signature = signature, .keep_ms = 3000});
+    look(high, SECOND);
+    assert_int_equal(look(low, 1), high - low);
+    assert_int_equal(load_relaxed(&live_area()->rules[key].loaded), 1);
+    uint64_t another = signature + ((KEEP_KEYS - 1) << 1);
+    know(&(struct keep_known){.key = 3, .signature = another, .keep_ms = 3000});
+    look(high, SECOND);
+    assert_int_equal(load_relaxed(&live_area()->rules[key].loaded), 0);
+}
+
 /* ---- keys ---- */
+
+static void a_call_stack_is_known_wherever_it_is_loaded(void **state)
+{
+    (void)state;
+    const uintptr_t here[] = {0x555500001abc, 0x7fff00002def},
+                    moved[] = {0x555677773abc, 0x7fee12345def};
+    const uintptr_t other[] = {0x555500001abd, 0x7fff00002def};
+    assert_true(keep_signature_of(MIB, here, 2) == keep_signature_of(MIB, moved, 2));
+    assert_true(keep_signature_of(MIB, here, 2) != keep_signature_of(MIB, other, 2));
+    assert_true(keep_signature_of(MIB, here, 2) != keep_signature_of(MIB, here, 1));
+    assert_true(keep_signature_of(MIB, here, 2) != keep_signature_of(4 * MIB, here, 2));
+    assert_true(keep_signature_of(MIB, NULL, 0) != 0);
+}
 
 static void sizes_have_keys_by_powers_of_two(void **state)
 {
@@ -248,7 +332,7 @@ static void sizes_have_keys_by_powers_of_two(void **state)
 static void call_stacks_have_keys(void **state)
 {
     (void)state;
-    const uintptr_t here[] = {0x1000, 0x2000}, there[] = {0x1000, 0x3000};
+    const uintptr_t here[] = {0x1010, 0x2020}, there[] = {0x1010, 0x3030};
     hak_options.keep = KEEP_SITE;
     uint16_t k = keep_key_of_site(MIB, here, 2);
     assert_true(k > 0 && k < KEEP_KEYS);
@@ -299,6 +383,12 @@ int main(void)
         cmocka_unit_test_setup(fixed_keeps_all_for_its_time, next_key),
         cmocka_unit_test_setup(a_shadow_decides_and_keeps_nothing, next_key),
         cmocka_unit_test_setup(what_was_kept_is_counted, next_key),
+        cmocka_unit_test_setup(a_rule_known_before_keeps_what_falls_first, next_key),
+        cmocka_unit_test_setup(a_rule_known_before_can_be_unlearnt, next_key),
+        cmocka_unit_test_setup(what_evidence_says_goes_before_what_was_chosen, next_key),
+        cmocka_unit_test_setup(rules_by_size_are_not_for_call_sites, next_key),
+        cmocka_unit_test_setup(a_rule_of_another_programs_call_site_is_dropped, next_key),
+        cmocka_unit_test(a_call_stack_is_known_wherever_it_is_loaded),
         cmocka_unit_test(sizes_have_keys_by_powers_of_two),
         cmocka_unit_test_setup(call_stacks_have_keys, next_key),
         cmocka_unit_test_setup(shuffled_keys_say_nothing, next_key),

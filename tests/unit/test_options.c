@@ -203,6 +203,7 @@ static void the_list_shows_every_setting(void **state)
     set("retain", "77777");
     set("output", "file-%p");
     set("profile_output", "file-%p");
+    set("rules", "file-%p");
     rows_seen = rows_wrong = 0;
     options_list(look_at_row, NULL);
     assert_int_equal(rows_seen, ARRAY_LENGTH(names));

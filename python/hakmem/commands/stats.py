@@ -7,10 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import click
-from rich.console import Console, RenderableType
 
 from hakmem.cli import examples
 from hakmem.commands.options import file_path
+from hakmem.commands.printing import printed
 from hakmem.errors import HakmemError
 from hakmem.insight import text
 from hakmem.insight.area import area_of, pid_of
@@ -19,8 +19,6 @@ from hakmem.insight.mind import mind_json, mind_of, mind_text
 from hakmem.insight.numbers import Numbers
 from hakmem.terminal import say
 
-# Wide enough for every table where no terminal says how wide it is.
-PLAIN_WIDTH = 120
 PROMETHEUS_SUFFIX = ".prom"
 
 
@@ -120,7 +118,7 @@ def _list(as_json: bool) -> int:
     if not rows:
         say("no process of yours runs on hakmem; start one with: hakmem run -- COMMAND")
         return 0
-    click.echo(_printed(text.processes_table(rows), to_terminal=True), nl=False)
+    click.echo(printed(text.processes_table(rows)), nl=False)
     for row in rows:
         if row.problem:
             say(row.problem)
@@ -132,7 +130,7 @@ def _decisions(target: str, as_json: bool) -> int:
     if as_json:
         click.echo(json.dumps(mind_json(mind), indent=2))
     else:
-        click.echo(_printed(mind_text(mind), to_terminal=True), nl=False)
+        click.echo(printed(mind_text(mind)), nl=False)
     return 0
 
 
@@ -169,17 +167,7 @@ def _metrics(seen: list[Numbers], unread: list[int], prometheus: bool) -> str:
 
 
 def _text(seen: list[Numbers], to_terminal: bool) -> str:
-    return _printed(*(text.report(numbers) for numbers in seen), to_terminal=to_terminal)
-
-
-def _printed(*parts: RenderableType, to_terminal: bool) -> str:
-    console = Console(highlight=False, markup=False)
-    if not console.is_terminal or not to_terminal:
-        console = Console(width=PLAIN_WIDTH, highlight=False, markup=False, no_color=True)
-    with console.capture() as capture:
-        for number, part in enumerate(parts):
-            console.print(*["\n"] * (number > 0), part, sep="")
-    return "".join(f"{line.rstrip()}\n" for line in capture.get().splitlines())
+    return printed(*(text.report(numbers) for numbers in seen), to_terminal=to_terminal)
 
 
 def _emit(rendered: str, output: Path | None) -> None:

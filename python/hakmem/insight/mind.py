@@ -9,7 +9,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from hakmem.insight.area import Area, Row, number
+from hakmem.insight.area import Area, Row, number, numbers
+from hakmem.insight.naming import Naming, naming_of
 from hakmem.insight.words import percent_text, size_text, time_text
 
 KIB = 1024
@@ -25,20 +26,28 @@ class Rule:
     """A key: blocks of a size, perhaps of one call site; and how long their pages are kept."""
 
     least_bytes: int
-    site: int
+    site: str  # what calls for it; empty: by size alone
+    signature: int  # of its call stack, the same in each run; 0: by size alone
+    is_loaded: bool  # it began with what an earlier run had learnt
     keep_ms: int
     saved_bytes: int
     vain_bytes: int
     held_byte_s: int
+    # Used again, by the shortest time that would have kept it; first what none would have.
+    kib: tuple[int, ...]
 
     @property
     def name(self) -> str:
-        if not self.least_bytes:
-            return "blocks of size classes"
-        if self.least_bytes == ANY_SIZE:
-            return "blocks of which nothing is known"
-        sizes = f"blocks of {size_text(self.least_bytes)} to {size_text(2 * self.least_bytes)}"
-        return f"{sizes} of {self.site:#x}" if self.site else sizes
+        return name_of(self.least_bytes, self.site)
+
+
+def name_of(least_bytes: int, site: str) -> str:
+    if not least_bytes:
+        return "blocks of size classes"
+    if least_bytes == ANY_SIZE:
+        return "blocks of which nothing is known"
+    sizes = f"blocks of {size_text(least_bytes)} to {size_text(2 * least_bytes)}"
+    return f"{sizes} of {site}" if site else sizes
 
 
 @dataclass(frozen=True)
@@ -86,24 +95,29 @@ class Mind:
 
 def mind_of(area: Area, is_running: bool) -> Mind:
     shown_ms = number(area.row("process"), "shown_ms")
-    rules = [_rule(row) for row in area.table("rules").rows()]
+    naming = naming_of(area, shown=1)
+    rules = [_rule(row, naming) for row in area.table("rules").rows()]
     rows = [row for row in area.table("decisions").rows() if number(row, "number")]
     rows.sort(key=lambda row: number(row, "number"))
     decisions = tuple(_decision(row, rules, shown_ms) for row in rows)
-    used = [r for r in rules if r.keep_ms or r.saved_bytes or r.vain_bytes]
+    used = [r for r in rules if r.keep_ms or r.saved_bytes or r.vain_bytes or any(r.kib)]
     boot = time.time() - time.monotonic()
     began = datetime.fromtimestamp(boot + shown_ms / MS_PER_S) if is_running else None
     return Mind(tuple(used), decisions, began)
 
 
-def _rule(row: Row) -> Rule:
+def _rule(row: Row, naming: Naming) -> Rule:
+    address = number(row, "site")
     return Rule(
         least_bytes=number(row, "least_bytes"),
-        site=number(row, "site"),
+        site=naming([address]) if address else "",
+        signature=number(row, "stack"),
+        is_loaded=bool(number(row, "loaded")),
         keep_ms=number(row, "keep_ms"),
         saved_bytes=number(row, "saved_kib") * KIB,
         vain_bytes=number(row, "vain_kib") * KIB,
         held_byte_s=number(row, "held_kib_s") * KIB,
+        kib=numbers(row, "kib"),
     )
 
 
@@ -122,7 +136,7 @@ def _decision(row: Row, rules: list[Rule], shown_ms: int) -> Decision:
 
 
 def mind_text(mind: Mind) -> RenderableType:
-    if not mind.decisions:
+    if not mind.rules:
         return Text(
             "nothing decided yet: that takes memory that falls free and is used again a few times"
         )
@@ -132,7 +146,8 @@ def mind_text(mind: Mind) -> RenderableType:
         rules.add_column(title, justify="right", no_wrap=True)
     for rule in mind.rules:
         saved, vain, held = map(size_text, (rule.saved_bytes, rule.vain_bytes, rule.held_byte_s))
-        rules.add_row(rule.name, time_text(rule.keep_ms), saved, vain, held)
+        name = f"{rule.name} (from a file)" if rule.is_loaded else rule.name
+        rules.add_row(name, time_text(rule.keep_ms), saved, vain, held)
     return Group(*(_line(mind, decision) for decision in mind.decisions), "", rules)
 
 

@@ -18,13 +18,19 @@ def naming_of(area: Area, shown: int = SHOWN_FRAMES) -> Naming:
         from hakmem.insight.profile import modules_of
         from hakmem.insight.symbols import Symbols
     except ImportError:
-        return lambda stack: " < ".join(map(hex, stack[:shown]))
+        return lambda stack: _addresses(stack[:shown])
     symbols = Symbols(modules_of(area.maps_text, area.build_ids))
 
     def name(stack: Sequence[int]) -> str:
         # What it has to say of files would tear the picture.
         with redirect_stderr(io.StringIO()):
             frames = [frame for address in stack for frame in symbols.frames(address)]
+        if not any(symbols.module_at(address) for address in stack):
+            return _addresses(stack[:shown])
         return " < ".join(frame.function for frame in telling(frames)[:shown])
 
     return name
+
+
+def _addresses(stack: Sequence[int]) -> str:
+    return " < ".join(map(hex, stack))

@@ -1,0 +1,56 @@
+"""`hakmem rules`: what the mind has learnt, to be looked at, merged, and begun with next time."""
+
+import json
+from pathlib import Path
+
+import click
+
+from hakmem.cli import examples
+from hakmem.commands.options import file_path
+from hakmem.commands.printing import printed
+from hakmem.errors import HakmemError
+from hakmem.insight.rules import merged, rules_of, rules_table, rules_text
+from hakmem.terminal import say
+
+
+@click.command(
+    epilog=examples(
+        "rules 4711",
+        "rules 4711 --output sites.rules",
+        "run --conf rules:sites.rules -- ./job",
+        "rules monday.rules tuesday.rules profile.4711 --output sites.rules",
+    )
+)
+@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@click.option(
+    "--output", type=file_path(), metavar="FILE", help="Into a file for the setting 'rules'."
+)
+@click.argument("sources", nargs=-1, required=True, metavar="PID|FILE...")
+def rules(as_json: bool, output: Path | None, sources: tuple[str, ...]) -> int:
+    """Show how long freed memory is kept, as learnt, or write it to a file.
+
+    Of a running process, of a profile, or of a file written before; of several, what all of them
+    together know. A run of the same program with the setting rules:FILE begins with that and need
+    not learn it anew.
+    """
+    known = merged(map(rules_of, sources))
+    if not known:
+        raise HakmemError(
+            f"nothing learnt yet in {', '.join(sources)}: "
+            "that takes memory that falls free and is used again"
+        )
+    if output is not None:
+        _write(output, rules_text(known))
+    if as_json:
+        click.echo(json.dumps([vars(one) for one in known], indent=2))
+    elif output is None:
+        click.echo(printed(rules_table(known)), nl=False)
+    return 0
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text)
+    except OSError as error:
+        raise HakmemError(f"cannot write '{path}': {error.strerror}") from None
+    say(f"written: {path}; begin a run with it: ./hakmem run --conf rules:{path} -- CMD")

@@ -1,0 +1,172 @@
+"""What the mind has learnt, as a file that a program's next run begins with: src/mind/rules.h."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from rich.table import Table
+
+from hakmem.errors import HakmemError
+from hakmem.insight.area import area_of, pid_of
+from hakmem.insight.mind import ANY_SIZE, KIB, mind_of, name_of
+from hakmem.insight.words import percent_text, size_text, time_text
+
+TITLE = "# hakmem rules"
+HEAD = f"""{TITLE}
+#
+# The setting rules:FILE begins a run of the program with these. A line says how long blocks keep
+# their pages once they are free, until the program shows that another time is better, and how many
+# KiB were used again: too late for any time to have been worth it, and within
+# 250ms 500ms 1s 1500ms 2s 3s 4s 6s 8s 12s 16s.
+#
+# size     call site         keep    KiB
+"""
+CLASSES = "classes"
+ANY = "any"
+NO_SITE = "-"
+SITE_DIGITS = 16
+TIMES = 12
+WORDS = 3 + TIMES
+LEAST = 256 * KIB
+SIZE_UNITS = {"G": 1 << 30, "M": 1 << 20, "K": 1 << 10}
+TIME_UNITS = {"ms": 1, "s": 1000, "": 1}
+
+
+@dataclass(frozen=True)
+class Known:
+    """How long one kind of freed memory is kept, and the evidence."""
+
+    least_bytes: int  # as in Rule
+    signature: int
+    keep_ms: int
+    kib: tuple[int, ...]
+    site: str = ""
+
+    @property
+    def seen_kib(self) -> int:
+        return sum(self.kib)
+
+    @property
+    def signature_text(self) -> str:
+        return f"{self.signature:0{SITE_DIGITS}x}" if self.signature else ""
+
+    def line(self) -> str:
+        size = {0: CLASSES, ANY_SIZE: ANY}.get(self.least_bytes) or _size(self.least_bytes)
+        counts = " ".join(map(str, self.kib))
+        site = f"  # {self.site}" if self.site else ""
+        signature = self.signature_text or NO_SITE
+        return f"{size:<8} {signature:<17} {_time(self.keep_ms):<7} {counts}{site}\n"
+
+
+def rules_of(source: str) -> list[Known]:
+    """Of a process id, a profile's file, or a file of rules."""
+    pid = pid_of(source)
+    if pid is None and _is_of_rules(Path(source)):
+        return read(Path(source))
+    return [
+        Known(rule.least_bytes, rule.signature, rule.keep_ms, rule.kib, rule.site)
+        for rule in mind_of(area_of(source), is_running=pid is not None).rules
+    ]
+
+
+def merged(parts: Iterable[Sequence[Known]]) -> list[Known]:
+    """The evidence of all; how long is what the most evidence says."""
+    groups: dict[tuple[int, int], list[Known]] = {}
+    for known in (known for part in parts for known in part):
+        groups.setdefault((known.least_bytes, known.signature), []).append(known)
+    return [_together(groups[key]) for key in sorted(groups)]
+
+
+def _together(group: Sequence[Known]) -> Known:
+    strongest = max(group, key=lambda known: known.seen_kib)
+    counts = tuple(map(sum, zip(*(known.kib for known in group), strict=True)))
+    site = next((known.site for known in group if known.site), "")
+    return replace(strongest, kib=counts, site=site)
+
+
+def rules_text(rules: Sequence[Known]) -> str:
+    return HEAD + "".join(known.line() for known in rules)
+
+
+def rules_table(rules: Sequence[Known]) -> Table:
+    table = Table(box=None, pad_edge=False)
+    table.add_column("what", no_wrap=True)
+    for title in ("kept for", "seen", "used again in time"):
+        table.add_column(title, justify="right", no_wrap=True)
+    for known in rules:
+        seen = known.seen_kib
+        share = percent_text((seen - known.kib[0]) / seen) if seen else ""
+        name = name_of(known.least_bytes, known.site or known.signature_text)
+        table.add_row(name, time_text(known.keep_ms), size_text(seen * KIB), share)
+    return table
+
+
+def read(path: Path) -> list[Known]:
+    found = []
+    for number, line in enumerate(path.read_text(errors="replace").splitlines(), start=1):
+        words, _, comment = line.partition("#")
+        if not words.strip():
+            continue
+        try:
+            found.append(_known(words.split(), comment.strip()))
+        except ValueError as error:
+            raise HakmemError(f"'{path}', line {number}: {error}") from None
+    return found
+
+
+def _known(words: Sequence[str], site: str) -> Known:
+    if len(words) != WORDS:
+        raise ValueError(f"a rule has {WORDS} words, not {len(words)}")
+    size, signature, keep, *counts = words
+    for word in counts:
+        if not word.isdecimal():
+            raise ValueError(f"'{word}' is not a number of KiB")
+    kib = tuple(map(int, counts))
+    return Known(_read_size(size), _read_site(signature), _read_time(keep), kib, site)
+
+
+def _read_size(word: str) -> int:
+    if word in (CLASSES, ANY):
+        return 0 if word == CLASSES else ANY_SIZE
+    digits = word.rstrip("KMGkmg")
+    factor = SIZE_UNITS.get(word[len(digits) :].upper() or "none", 1)
+    if not digits.isdecimal() or len(word) > len(digits) + 1 or int(digits) * factor < LEAST:
+        raise ValueError(f"'{word}' is neither '{CLASSES}', '{ANY}' nor a size from 256K on")
+    return 1 << (int(digits) * factor).bit_length() - 1
+
+
+def _read_site(word: str) -> int:
+    if word == NO_SITE:
+        return 0
+    if len(word) != SITE_DIGITS or set(word) - set("0123456789abcdef"):
+        raise ValueError(
+            f"'{word}' is neither '{NO_SITE}' nor a call site of {SITE_DIGITS} hexadecimal digits"
+        )
+    return int(word, 16)
+
+
+def _read_time(word: str) -> int:
+    digits = word.rstrip("ms")
+    unit = word[len(digits) :]
+    if not digits.isdecimal() or unit not in TIME_UNITS:
+        raise ValueError(f"'{word}' is not a time such as 500ms or 2s")
+    return int(digits) * TIME_UNITS[unit]
+
+
+def _is_of_rules(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return file.read(len(TITLE)) == TITLE.encode()
+    except OSError:
+        return False  # reading it as a profile says why
+
+
+def _size(count: int) -> str:
+    for unit, factor in SIZE_UNITS.items():
+        if count % factor == 0:
+            return f"{count // factor}{unit}"
+    return str(count)
+
+
+def _time(ms: int) -> str:
+    return f"{ms // 1000}s" if ms % 1000 == 0 and ms else f"{ms}ms"

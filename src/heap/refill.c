@@ -2,8 +2,8 @@
  *
  * A magazine has as many slots as its class has shown to need. Refills alone make it `plain` slots long (what
  * a program that only grows can use); longer ones, up to LONG_BYTES, are for classes whose blocks come
- * back in such numbers that what is spilled is wanted again. All magazines of a heap together stay within
- * a budget; the hand that goes round takes the slots of idle ones. */
+ * back in such numbers that what is spilled is wanted again (the setting `magazines`; decision 0049). All magazines of
+ * a heap together stay within a budget; the hand that goes round takes the slots of idle ones. */
 #include <string.h>
 
 #include "base/probe.h"
@@ -11,6 +11,7 @@
 #include "heap/heap.h"
 #include "heap/registry.h"
 #include "pressure/pressure.h"
+#include "purge/purge.h"
 
 enum {
     BATCH_FIRST = 4,   /* blocks of a magazine's first refill, doubled at each ... */
@@ -29,13 +30,10 @@ enum {
     SHRUNK_MIN = 2 << 20,   /* ... if that was worth it */
 };
 
-static const uint8_t plain_slots[CLASS_COUNT] = {
-#define CLASS(index, from, size, units, slots) [index] = slots,
-#include "slab/size_classes.def"
-#undef CLASS
-};
-
 /* ---- slots ---- */
+
+/* Values of the setting `magazines`, in the order of its words. */
+enum { MAGAZINES_FIXED, MAGAZINES_LONGEST, MAGAZINES_LEARNT, MAGAZINES_SHUFFLED };
 
 static uint32_t power_of_two_within(size_t n)
 {
@@ -45,17 +43,27 @@ static uint32_t power_of_two_within(size_t n)
 static uint32_t most_slots(uint32_t class)
 {
     if (hak_classes[class].size > SMALL_MAX)
-        return plain_slots[class];
+        return hak_classes[class].slots;
     uint32_t slots = power_of_two_within(LONG_BYTES / hak_classes[class].size);
     return slots < SLOTS_MOST ? slots : SLOTS_MOST;
 }
 
+/* Whether it becomes longer than its class is wont to be. */
+static bool may_grow(const struct magazine *m, uint32_t class)
+{
+    if (m->cap >= most_slots(class))
+        return false;
+    if (hak_options.magazines <= MAGAZINES_LONGEST)
+        return hak_options.magazines == MAGAZINES_LONGEST;
+    return hak_options.learn && m->swings == SWINGS_ENOUGH;
+}
+
 static uint32_t wanted_slots(const struct magazine *m, uint32_t class)
 {
-    uint32_t plain = plain_slots[class], wanted = m->cap;
+    uint32_t plain = hak_classes[class].slots, wanted = m->cap;
     if (wanted == 0)
         wanted = plain < CAP_FIRST ? plain : CAP_FIRST;
-    else if (wanted < plain || (m->swings == SWINGS_ENOUGH && wanted < most_slots(class)))
+    else if (wanted < plain || may_grow(m, class))
         wanted *= 2;
     uint32_t most = power_of_two_within(hak_options.magazine_max);
     return wanted < most ? wanted : most;
@@ -124,6 +132,16 @@ static uintptr_t sum_of(void *const *slots, size_t n)
     return sum;
 }
 
+/* One that is in use; for the placebo. */
+static HAK_COLD struct magazine *any_magazine(struct heap *h)
+{
+    static _Atomic uint32_t turn;
+    uint32_t first = add_relaxed(&turn, 1), i = 0;
+    while (i < CLASS_COUNT && magazine_of(h, (first + i) % CLASS_COUNT)->cap == 0)
+        i++;
+    return magazine_of(h, (first + i) % CLASS_COUNT);
+}
+
 /* Has everything that the last spill left been taken and nothing freed in between? Popping leaves a slot
  * as it is and pushing overwrites it, so the slots tell, without a count on the fast path. If so, more blocks
  * came back than the magazine could take and more were wanted than it had: they swing wider than it is
@@ -136,10 +154,18 @@ static void note_swing(struct heap *h, uint32_t class)
     if (c->spilled == 0)
         return;
     uint32_t kept = m->cap - spill_batch(m->cap, class) + 1;
-    if (m->swings < SWINGS_ENOUGH &&
-        sum_of(magazine_slots(m) + (m->cap - kept), kept) == c->spilled)
-        m->swings++;
+    bool swung = sum_of(magazine_slots(m) + (m->cap - kept), kept) == c->spilled;
     c->spilled = 0;
+    if (swung && HAK_UNLIKELY(hak_options.magazines == MAGAZINES_SHUFFLED))
+        m = any_magazine(h);
+    if (swung && m->swings < SWINGS_ENOUGH)
+        m->swings++;
+}
+
+static HAK_COLD void log_growth(const struct magazine *m, uint32_t class, uint32_t to)
+{
+    purge_log(&(struct decision){
+        .policy = POLICY_MAGAZINE, .key = class, .from = m->cap, .to = to, .episodes = m->swings});
 }
 
 /* Of a closed, empty magazine that has been missed. */
@@ -155,8 +181,11 @@ static void adjust_slots(struct heap *h, uint32_t class)
         return;
     }
     void **slots = slots_take(h, wanted);
-    if (slots != NULL)
-        exchange_slots(h, class, slots, wanted);
+    if (slots == NULL)
+        return;
+    if (wanted > hak_classes[class].slots)
+        log_growth(m, class, wanted);
+    exchange_slots(h, class, slots, wanted);
 }
 
 /* One block in the magazine of a class that nobody asks for keeps its whole slab, pages included, from

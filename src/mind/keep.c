@@ -2,6 +2,7 @@
 
 #include "live/live.h"
 #include "mind/falls.h"
+#include "mind/log.h"
 
 enum {
     TOGETHER_MS = 50,    /* falls so close are one */
@@ -46,7 +47,6 @@ static struct {
     size_t level;
     size_t kept; /* of the falls, bytes; exact when all have just been looked at */
     uint64_t looked_ms, decided_ms, faded_ms;
-    uint64_t decisions;
 } keep;
 
 /* Of each key that was ever used by site, the last one. Relaxed: what is shown, and a guess whose it was. */
@@ -280,32 +280,23 @@ static uint32_t best_time(uint16_t key)
     return best;
 }
 
-static void log_decision(uint16_t key, uint32_t from, uint32_t to, uint64_t now)
+static void log_change(uint16_t key, uint32_t from, uint32_t to, uint64_t now)
 {
-    struct live_area *a = live_area();
     const struct rule *r = &keep.rules[key];
-    uint64_t number = keep.decisions++, in_time = 0, gap = 0;
-    if (a == NULL)
-        return;
+    struct decision d = {.policy = POLICY_KEEP,
+                         .key = key,
+                         .from = times[from],
+                         .to = times[to],
+                         .episodes = r->episodes,
+                         .seen_kib = known_kib(r),
+                         .is_shadow = hak_options.keep == KEEP_SHADOW};
+    uint64_t gap = 0;
     for (uint32_t i = 1; i <= (to > from ? to : from); i++) {
-        in_time += r->kib[i];
+        d.reused_kib += r->kib[i];
         gap += r->gap[i];
     }
-    struct live_decisions *row = &a->decisions[number % LIVE_ROWS_decisions];
-    store_relaxed(&row->number, (uint64_t)0); /* it is not complete meanwhile */
-    atomic_thread_fence(memory_order_release);
-    store_relaxed(&row->ms, now);
-    store_relaxed(&row->rule, (uint32_t)key);
-    store_relaxed(&row->from_ms, (uint32_t)times[from]);
-    store_relaxed(&row->to_ms, (uint32_t)times[to]);
-    store_relaxed(&row->episodes, r->episodes);
-    store_relaxed(&row->seen_kib, known_kib(r));
-    store_relaxed(&row->reused_kib, in_time);
-    store_relaxed(&row->gap_ms, (uint32_t)(in_time != 0 ? gap / in_time : 0));
-    store_relaxed(&row->is_shadow, (uint32_t)(hak_options.keep == KEEP_SHADOW));
-    store_release(&row->number, number + 1);
-    uint64_t rows = number + 1 < LIVE_ROWS_decisions ? number + 1 : LIVE_ROWS_decisions;
-    live_raise_used(a, LIVE_TABLE_decisions, (uint32_t)rows);
+    d.gap_ms = (uint32_t)(d.reused_kib != 0 ? gap / d.reused_kib : 0);
+    log_decision(&d, now);
 }
 
 static uint64_t least_bytes_of(uint16_t key)
@@ -357,7 +348,7 @@ static void decide_key(uint16_t key, uint64_t now)
     uint32_t from = r->chosen, to = best_time(key);
     r->chosen = (uint8_t)to;
     if (to != from)
-        log_decision(key, from, to, now);
+        log_change(key, from, to, now);
     struct live_area *a = live_area();
     if (a != NULL)
         show_rule(a, key);

@@ -10,7 +10,7 @@
  *
  * There are no trials: the score of each choice follows from the gaps, whatever was chosen (decision 0048).
  *
- * Under the purge's lock, but for keys. Calls: falls, live. Called by: purge, rules, front (keys). */
+ * Under the purge's lock, but for keys. Calls: falls, log, live. Called by: purge, rules, front (keys). */
 #ifndef HAK_KEEP_H
 #define HAK_KEEP_H
 

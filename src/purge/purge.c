@@ -231,6 +231,14 @@ void purge_look(size_t dirty)
         purge_excess(allowed);
 }
 
+HAK_COLD void purge_log(const struct decision *d)
+{
+    if (!lock_try(&purge.lock))
+        return;
+    log_decision(d, os_now_ms());
+    lock_release(&purge.lock);
+}
+
 HAK_COLD void purge_load_rules(void)
 {
     thread_enter();

@@ -22,10 +22,14 @@
 
 #include "big/big.h"
 #include "control/options.h"
+#include "mind/log.h"
 #include "os/thread.h"
 #include "pages/pages.h"
 #include "pressure/pressure.h"
 #include "super/super.h"
+
+/* Into the mind's log, by who holds a heap's lock. While another thread purges it is left out. */
+void purge_log(const struct decision *d);
 
 /* Begins with what earlier runs have learnt, as the setting `rules` says. */
 void purge_load_rules(void);

@@ -10,7 +10,7 @@
 
 const struct class_info hak_classes[CLASS_COUNT] = {
 #define CLASS(index, from, size, units, slots)                                                     \
-    [index] = {size, units, CAPACITY(size, units), RECIPROCAL(size)},
+    [index] = {size, units, slots, CAPACITY(size, units), RECIPROCAL(size)},
 #include "slab/size_classes.def"
 #undef CLASS
 };

@@ -19,7 +19,8 @@ enum size_class {
 
 struct class_info {
     uint32_t size;
-    uint32_t units;
+    uint16_t units;
+    uint16_t slots;      /* of its magazine at first */
     uint32_t capacity;   /* blocks per slab */
     uint32_t reciprocal; /* ceil(2^32 / size): offset -> block index without a division */
 };

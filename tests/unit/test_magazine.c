@@ -188,6 +188,55 @@ static void a_magazine_grows_until_a_swing_fits(void **state)
     give_all_back(class);
 }
 
+static uint32_t capacity_after_swings(const char *magazines, bool learn)
+{
+    enum { SWING = 900, TURNS = 40 };
+    uint32_t class = class_for(80);
+    struct options before = hak_options;
+    forget_slots();
+    assert_null(option_set("magazines", strlen("magazines"), magazines, strlen(magazines)));
+    hak_options.learn = learn;
+    for (int i = 0; i < TURNS; i++)
+        swing(class, SWING);
+    uint32_t slots = capacity(class);
+    give_all_back(class);
+    hak_options = before;
+    return slots;
+}
+
+static void how_long_magazines_become_is_a_setting(void **state)
+{
+    (void)state;
+    uint32_t first = hak_classes[class_for(80)].slots;
+    assert_int_equal(capacity_after_swings("fixed", true), first);
+    assert_int_equal(capacity_after_swings("learnt", false), first);
+    assert_int_equal(capacity_after_swings("learnt", true), 1024);
+    assert_int_equal(capacity_after_swings("longest", false), 1024);
+}
+
+/* As many magazines grow as with what is learnt, but any. */
+static void the_placebo_grows_other_magazines(void **state)
+{
+    (void)state;
+    enum { SWING = 900, TURNS = 40 };
+    uint32_t class = class_for(80), others[] = {class_for(160), class_for(320), class_for(640)};
+    size_t grown = 0;
+    forget_slots();
+    hak_options.magazines = 3;
+    for (int i = 0; i < TURNS; i++) {
+        for (size_t k = 0; k < ARRAY_LENGTH(others); k++)
+            swing(others[k], 1);
+        swing(class, SWING);
+    }
+    for (size_t k = 0; k < ARRAY_LENGTH(others); k++)
+        grown += magazine_of(heap, others[k])->swings;
+    assert_true(grown > 0);
+    hak_options.magazines = 2;
+    for (size_t k = 0; k < ARRAY_LENGTH(others); k++)
+        give_all_back(others[k]);
+    give_all_back(class);
+}
+
 /* What a spill left behind is no evidence once the slots have gone. */
 static void a_magazine_without_slots_is_refilled_as_a_new_one(void **state)
 {
@@ -280,6 +329,8 @@ int main(void)
         cmocka_unit_test(slots_are_disjoint_and_come_again),
         cmocka_unit_test(magazines_grow_to_their_bound),
         cmocka_unit_test(a_magazine_grows_until_a_swing_fits),
+        cmocka_unit_test(how_long_magazines_become_is_a_setting),
+        cmocka_unit_test(the_placebo_grows_other_magazines),
         cmocka_unit_test(a_magazine_without_slots_is_refilled_as_a_new_one),
         cmocka_unit_test(drifting_makes_no_long_magazine),
         cmocka_unit_test(growing_alone_makes_no_long_magazine),

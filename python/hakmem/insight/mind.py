@@ -19,6 +19,8 @@ TOUCH_US_PER_KIB = 0.22
 MS_PER_S = 1000
 # In place of a size: the rule of keys that have none of their own.
 ANY_SIZE = 1
+# src/mind/log.h: enum policy.
+MAGAZINE = 1
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,8 @@ def name_of(least_bytes: int, site: str) -> str:
 
 @dataclass(frozen=True)
 class Decision:
+    """For how long a kind of freed memory keeps its pages from then on."""
+
     after_ms: int  # since the process began to show what it does
     rule: Rule
     from_ms: int
@@ -68,7 +72,15 @@ class Decision:
         return self.reused_bytes / KIB * TOUCH_US_PER_KIB / max(1, self.episodes)
 
     def sentence(self) -> str:
-        """Why, in words."""
+        times = f"{time_text(self.from_ms)} -> {time_text(self.to_ms)}"
+        shadow = " (shadow)" if self.is_shadow else ""
+        return f"keep {self.rule.name} {times}{shadow}: {self._reason()}"
+
+    def as_json(self) -> dict[str, Any]:
+        saved = {"saved_us": round(self.saved_us, 1)}
+        return {"policy": "keep"} | vars(self) | {"rule": self.rule.name} | saved
+
+    def _reason(self) -> str:
         share = percent_text(self.reused_bytes / max(1, self.seen_bytes))
         longer = time_text(max(self.from_ms, self.to_ms))
         words = f"{share} of {size_text(self.seen_bytes)} were used again within {longer}"
@@ -80,14 +92,37 @@ class Decision:
 
 
 @dataclass(frozen=True)
+class Growth:
+    """A thread's magazine of a class becomes longer."""
+
+    after_ms: int
+    block_bytes: int
+    from_slots: int
+    to_slots: int
+    swings: int
+
+    def sentence(self) -> str:
+        reason = (
+            f"{self.swings} times all that it held was taken and more came back than it can hold"
+            if self.swings
+            else "the setting 'magazines' wants it"
+        )
+        slots = f"{self.from_slots} -> {self.to_slots} slots"
+        return f"a magazine of {self.block_bytes} B blocks {slots}: {reason}"
+
+    def as_json(self) -> dict[str, Any]:
+        return {"policy": "magazine"} | vars(self)
+
+
+@dataclass(frozen=True)
 class Mind:
     rules: tuple[Rule, ...]
     # Oldest first.
-    decisions: tuple[Decision, ...]
+    decisions: tuple[Decision | Growth, ...]
     # When times are counted from; of a process that has ended nobody knows.
     began: datetime | None
 
-    def when(self, decision: Decision) -> str:
+    def when(self, decision: Decision | Growth) -> str:
         if self.began is None:
             return f"after {time_text(decision.after_ms)}"
         return f"{self.began + timedelta(milliseconds=decision.after_ms):%H:%M:%S}"
@@ -97,9 +132,15 @@ def mind_of(area: Area, is_running: bool) -> Mind:
     shown_ms = number(area.row("process"), "shown_ms")
     naming = naming_of(area, shown=1)
     rules = [_rule(row, naming) for row in area.table("rules").rows()]
+    sizes = [number(row, "size") for row in area.table("classes").rows()]
     rows = [row for row in area.table("decisions").rows() if number(row, "number")]
     rows.sort(key=lambda row: number(row, "number"))
-    decisions = tuple(_decision(row, rules, shown_ms) for row in rows)
+    decisions = tuple(
+        _growth(row, sizes, shown_ms)
+        if number(row, "policy") == MAGAZINE
+        else _decision(row, rules, shown_ms)
+        for row in rows
+    )
     used = [r for r in rules if r.keep_ms or r.saved_bytes or r.vain_bytes or any(r.kib)]
     boot = time.time() - time.monotonic()
     began = datetime.fromtimestamp(boot + shown_ms / MS_PER_S) if is_running else None
@@ -124,9 +165,9 @@ def _rule(row: Row, naming: Naming) -> Rule:
 def _decision(row: Row, rules: list[Rule], shown_ms: int) -> Decision:
     return Decision(
         after_ms=number(row, "ms") - shown_ms,
-        rule=rules[number(row, "rule")],
-        from_ms=number(row, "from_ms"),
-        to_ms=number(row, "to_ms"),
+        rule=rules[number(row, "key")],
+        from_ms=number(row, "from"),
+        to_ms=number(row, "to"),
         is_shadow=bool(number(row, "is_shadow")),
         episodes=number(row, "episodes"),
         gap_ms=number(row, "gap_ms"),
@@ -135,8 +176,18 @@ def _decision(row: Row, rules: list[Rule], shown_ms: int) -> Decision:
     )
 
 
+def _growth(row: Row, sizes: list[int], shown_ms: int) -> Growth:
+    return Growth(
+        after_ms=number(row, "ms") - shown_ms,
+        block_bytes=sizes[number(row, "key")],
+        from_slots=number(row, "from"),
+        to_slots=number(row, "to"),
+        swings=number(row, "episodes"),
+    )
+
+
 def mind_text(mind: Mind) -> RenderableType:
-    if not mind.rules:
+    if not mind.rules and not mind.decisions:
         return Text(
             "nothing decided yet: that takes memory that falls free and is used again a few times"
         )
@@ -148,22 +199,13 @@ def mind_text(mind: Mind) -> RenderableType:
         saved, vain, held = map(size_text, (rule.saved_bytes, rule.vain_bytes, rule.held_byte_s))
         name = f"{rule.name} (from a file)" if rule.is_loaded else rule.name
         rules.add_row(name, time_text(rule.keep_ms), saved, vain, held)
-    return Group(*(_line(mind, decision) for decision in mind.decisions), "", rules)
-
-
-def _line(mind: Mind, decision: Decision) -> Text:
-    times = f"{time_text(decision.from_ms)} -> {time_text(decision.to_ms)}"
-    shadow = " (shadow)" if decision.is_shadow else ""
-    words = f"keep {decision.rule.name} {times}{shadow}: {decision.sentence()}"
-    return Text(f"{mind.when(decision)} {words}")
+    lines = (Text(f"{mind.when(one)} {one.sentence()}") for one in mind.decisions)
+    return Group(*lines, "", rules) if mind.rules else Group(*lines)
 
 
 def mind_json(mind: Mind) -> dict[str, Any]:
     return {
         "began": mind.began and mind.began.isoformat(timespec="milliseconds"),
         "rules": [vars(rule) | {"name": rule.name} for rule in mind.rules],
-        "decisions": [
-            vars(d) | {"rule": d.rule.name, "saved_us": round(d.saved_us, 1)}
-            for d in mind.decisions
-        ],
+        "decisions": [decision.as_json() for decision in mind.decisions],
     }

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT, Run
-from synthetic_area import Row, Rows, build
+from synthetic_area import CLASSES, Row, Rows, build
 
 from hakmem.cli import main
 from hakmem.insight.area import load
-from hakmem.insight.mind import mind_of
+from hakmem.insight.mind import Decision, mind_of
 
 MIB_IN_KIB = 1024
 PROCESS: Rows = [{"page_size": 4096, "shown_ms": 1000}]
@@ -26,15 +26,15 @@ RULES: Rows = [
 KEPT: Row = {
     "number": 1,
     "ms": 5000,
-    "rule": 0,
-    "from_ms": 0,
-    "to_ms": 3000,
+    "key": 0,
+    "from": 0,
+    "to": 3000,
     "episodes": 4,
     "gap_ms": 2100,
     "reused_kib": 40 * MIB_IN_KIB,
     "seen_kib": 50 * MIB_IN_KIB,
 }
-DROPPED: Row = KEPT | {"number": 2, "rule": 2, "from_ms": 4000, "to_ms": 0, "is_shadow": 1}
+DROPPED: Row = KEPT | {"number": 2, "key": 2, "from": 4000, "to": 0, "is_shadow": 1}
 
 
 def write(folder: Path, tables: dict[str, Rows]) -> Path:
@@ -52,8 +52,9 @@ def profile(tmp_path: Path) -> str:
 
 def test_decisions_come_oldest_first(profile: str) -> None:
     mind = mind_of(load(Path(profile)), is_running=False)
-    assert [d.to_ms for d in mind.decisions] == [3000, 0]
-    assert [d.is_shadow for d in mind.decisions] == [False, True]
+    kept = [one for one in mind.decisions if isinstance(one, Decision)]
+    assert [one.to_ms for one in kept] == [3000, 0]
+    assert [one.is_shadow for one in kept] == [False, True]
     assert len(mind.rules) == 3
 
 
@@ -88,6 +89,17 @@ def test_a_running_process_says_when(tmp_path: Path) -> None:
     assert mind.when(mind.decisions[0]) == f"{mind.began + timedelta(seconds=4):%H:%M:%S}"
 
 
+def test_a_magazine_that_grew(tmp_path: Path, hakmem: Run) -> None:
+    grown: Row = {"number": 1, "ms": 1500, "policy": 1, "key": 3, "from": 64, "to": 128}
+    classes: Rows = [{"size": size} for size, _ in CLASSES]
+    decisions: Rows = [grown | {"episodes": 4}]
+    path = write(tmp_path, {"process": PROCESS, "classes": classes, "decisions": decisions})
+    said = " ".join(hakmem("stats", path, "--decisions").stdout.split())
+    assert "after 500 ms a magazine of 48 B blocks 64 -> 128 slots: 4 times all that it" in said
+    told = json.loads(hakmem("stats", path, "--decisions", "--json").stdout)
+    assert (told["decisions"][0]["policy"], told["decisions"][0]["to_slots"]) == ("magazine", 128)
+
+
 def test_nothing_decided(hakmem: Run, tmp_path: Path) -> None:
     path = write(tmp_path, {"process": PROCESS})
     assert "nothing decided yet" in hakmem("stats", path, "--decisions").stdout
@@ -116,7 +128,8 @@ def test_a_rhythm_is_learnt_by_a_program(hakmem: Run, tmp_path: Path, keep: str)
     command = [str(rhythm), "phases", "7000"]
     subprocess.run(command, env=os.environ | settings, check=True, timeout=300)
     mind = mind_of(load(path), is_running=False)
-    assert any(decision.to_ms >= 2000 for decision in mind.decisions)
+    kept = [one for one in mind.decisions if isinstance(one, Decision)]
+    assert any(one.to_ms >= 2000 for one in kept)
     assert sum(rule.saved_bytes + rule.vain_bytes for rule in mind.rules) >= 100 << 20
     sites = {rule.site for rule in mind.rules if rule.least_bytes > 1}
     assert (sites == {""}) == (keep == "size")

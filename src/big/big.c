@@ -10,6 +10,8 @@
 enum {
     CACHE_SLOTS = 64,
     MOVED_MOST = 4096, /* each a mapping or two, of which a process may have 65,530 */
+    ADVISED_MOST =
+        2048, /* live blocks with which some may have huge pages; two mappings each at most */
     BITS = 64
 };
 
@@ -188,6 +190,7 @@ static void *make_block(struct cached c, size_t usable)
     s->run_at = 0;
     s->granules = c.granules;
     s->size = usable;
+    s->is_looked_at = false;
     unit_set_word(c.granule * GRANULE_UNITS, WORD_BIG);
     unit_show(c.granule * GRANULE_UNITS);
     return granule_address(c.granule);
@@ -346,7 +349,27 @@ static void *alloc_cached(size_t granules, size_t usable)
     return found ? make_block(c, usable) : NULL;
 }
 
-static void *alloc_fresh(size_t granules, size_t alignment, size_t usable, bool *zeroed)
+/* Of fresh granules. What they were told before holds until they are told otherwise. Each change of advice
+ * along the way is a mapping more, of which a process may have 65,530. */
+static void advise(size_t granule, size_t granules, size_t usable, enum big_pages pages)
+{
+    static _Atomic bool
+        any; /* relaxed: whoever gets such a granule has it from its user's thread */
+    void *at = granule_address(granule);
+    size_t whole = 0;
+    if (pages == BIG_HUGE && load_relaxed(&hak_big.live_count) < ADVISED_MOST)
+        whole = usable >> GRANULE_SHIFT << GRANULE_SHIFT;
+    if (whole == 0 && pages == BIG_PLAIN && !load_relaxed(&any))
+        return;
+    store_relaxed(&any, true);
+    if (whole != 0)
+        os_advise_huge(at, whole, true);
+    if (whole != granules << GRANULE_SHIFT)
+        os_advise_huge((char *)at + whole, (granules << GRANULE_SHIFT) - whole, false);
+}
+
+static void *alloc_fresh(size_t granules, size_t alignment, size_t usable, enum big_pages pages,
+                         bool *zeroed)
 {
     ptrdiff_t granule = region_take(granules, alignment, zeroed);
     if (granule < 0)
@@ -355,17 +378,20 @@ static void *alloc_fresh(size_t granules, size_t alignment, size_t usable, bool 
     if (!fill_from_cache((size_t)granule, granules, &filled))
         return NULL;
     *zeroed = *zeroed && filled == 0;
-    return make_block((struct cached){(size_t)granule, granules, usable}, usable);
+    if (filled == 0)
+        advise((size_t)granule, granules, usable, pages);
+    void *p = make_block((struct cached){(size_t)granule, granules, usable}, usable);
+    slab_at((size_t)granule * GRANULE_UNITS)->is_looked_at = filled == 0 && pages == BIG_LOOKED_AT;
+    return p;
 }
 
-void *big_alloc(size_t size, size_t alignment, bool *zeroed)
+void *big_alloc(size_t size, size_t alignment, enum big_pages pages, bool *zeroed)
 {
     size_t granules = granules_for(size), usable = round_up(size, hak_region.page_size);
     void *p = alignment <= GRANULE_SIZE ? alloc_cached(granules, usable) : NULL;
     *zeroed = false;
     if (p == NULL)
-        p = alloc_fresh(granules, alignment > GRANULE_SIZE ? alignment : GRANULE_SIZE, usable,
-                        zeroed);
+        p = alloc_fresh(granules, largest_of(alignment, GRANULE_SIZE), usable, pages, zeroed);
     if (p != NULL && lock_take_if_safe(&big.lock)) {
         account(usable, 0, 1);
         lock_release(&big.lock);

@@ -7,9 +7,13 @@
 
 #include "region/region.h"
 
+/* What a fresh block's whole granules are to have: pages as they come, huge ones where there are any, or
+ * small ones, which somebody looks at when the block is freed. */
+enum big_pages { BIG_PLAIN, BIG_HUGE, BIG_LOOKED_AT };
+
 /* A block of at least `size` bytes at a multiple of `alignment` (a power of two); NULL: no memory.
  * `*zeroed`: it reads as zeros. */
-void *big_alloc(size_t size, size_t alignment, bool *zeroed);
+void *big_alloc(size_t size, size_t alignment, enum big_pages pages, bool *zeroed);
 
 /* The unit's word said WORD_BIG. False if another thread freed it first. */
 bool big_free(size_t unit);

@@ -9,6 +9,7 @@
 #include "heap/registry.h"
 #include "heap/runs.h"
 #include "mind/keep.h"
+#include "mind/touch.h"
 #include "os/os.h"
 #include "pressure/pressure.h"
 #include "profile/stack.h"
@@ -220,7 +221,8 @@ HAK_INLINE void *alloc_pages(size_t size, size_t alignment, bool *zeroed)
     if (size <= RUN_MAX && alignment <= UNIT_SIZE)
         p = run_alloc(h, size, alignment, zeroed);
     if (p == NULL) { /* or in a handler that interrupted the runs' lock */
-        p = big_alloc(size, alignment, zeroed);
+        p = big_alloc(size, alignment, pressure_is(PRESSURE_NEAR) ? BIG_PLAIN : touch_plan(size),
+                      zeroed);
         purge_note_big();
     }
     if (p != NULL)
@@ -448,6 +450,13 @@ static void free_block(void *p)
     thread_leave();
 }
 
+static HAK_NOINLINE void look_at_touched(void *p, size_t size)
+{
+    struct decision d;
+    if (touch_look(p, size, &d))
+        purge_log(&d);
+}
+
 static void free_pages(void *p, uintptr_t word)
 {
     struct heap *h = own_heap(thread_enter());
@@ -455,6 +464,8 @@ static void free_pages(void *p, uintptr_t word)
     hak_thread.freed_key = keep_is_by_site() ? s->key : keep_key_of_size(s->size);
     if (s->sampled)
         sampled_forget(p);
+    if (word == WORD_BIG && s->is_looked_at)
+        look_at_touched(p, s->size);
     bool freed = word == WORD_RUN ? run_free(h, unit_of(p)) : big_free(unit_of(p));
     if (word == WORD_BIG || pressure_is(PRESSURE_NEAR))
         purge_look_soon();
@@ -547,6 +558,7 @@ static void *resize_pages(void *p, uintptr_t word, size_t size)
     if (word == WORD_RUN && size > SLAB_MAX && size <= RUN_MAX)
         q = run_resize(h, unit_of(p), size) ? p : NULL;
     else if (word == WORD_BIG && size > RUN_MAX && size <= PTRDIFF_MAX) {
+        s->is_looked_at = false;
         q = big_resize(unit_of(p), size);
         purge_note_big();
     }

@@ -280,7 +280,7 @@ static uint32_t best_time(uint16_t key)
     return best;
 }
 
-static void log_change(uint16_t key, uint32_t from, uint32_t to, uint64_t now)
+static HAK_COLD void log_change(uint16_t key, uint32_t from, uint32_t to, uint64_t now)
 {
     const struct rule *r = &keep.rules[key];
     struct decision d = {.policy = POLICY_KEEP,
@@ -320,7 +320,7 @@ static uint64_t signature_of(uint16_t key)
     return loaded != 0 ? loaded : load_relaxed(&sites[key].signature);
 }
 
-static void show_rule(struct live_area *a, uint16_t key)
+static HAK_COLD void show_rule(struct live_area *a, uint16_t key)
 {
     const struct rule *r = &keep.rules[key];
     struct live_rules *row = &a->rules[key];

@@ -1,6 +1,6 @@
 /* The log of what the mind decides: the latest decisions, in the live area.
  *
- * Under the purge's lock. Calls: live. Called by: keep, purge. */
+ * Under the purge's lock. Calls: live. Called by: keep, touch, purge. */
 #ifndef HAK_LOG_H
 #define HAK_LOG_H
 
@@ -8,17 +8,18 @@
 
 /* In the order of python/hakmem/insight/mind.py. */
 enum policy {
-    POLICY_KEEP,    /* key: row of rules; from, to: milliseconds */
-    POLICY_MAGAZINE /* key: size class; from, to: slots */
+    POLICY_KEEP,     /* key: row of rules; from, to: milliseconds */
+    POLICY_MAGAZINE, /* key: size class; from, to: slots */
+    POLICY_HUGE      /* key: as for keep by size; from, to: whether big blocks have huge pages */
 };
 
 struct decision {
     enum policy policy;
     uint32_t key, from, to;
-    uint32_t episodes; /* how often that was seen which speaks for it */
-    uint32_t gap_ms;   /* POLICY_KEEP: mean time to use again, of: */
-    uint64_t reused_kib, seen_kib;
-    bool is_shadow; /* it has no effect */
+    uint32_t episodes;             /* how often that was seen which speaks for it */
+    uint32_t gap_ms;               /* POLICY_KEEP: mean time to use again, of: */
+    uint64_t reused_kib, seen_kib; /* POLICY_HUGE: share touched */
+    bool is_shadow;                /* it has no effect */
 };
 
 void log_decision(const struct decision *d, uint64_t now_ms);

@@ -165,6 +165,20 @@ void os_prefault(void *at, size_t size)
     errno = saved;
 }
 
+HAK_COLD size_t os_resident_pages(void *at, size_t size)
+{
+    enum { PAGES_MOST = 512 };
+    unsigned char in[PAGES_MOST];
+    size_t pages = size / os_page_size(), count = 0;
+    int saved = errno;
+    if (pages > PAGES_MOST || mincore(at, size, in) != 0)
+        pages = 0;
+    for (size_t i = 0; i < pages; i++)
+        count += in[i] & 1;
+    errno = saved;
+    return count;
+}
+
 void os_advise_huge(void *at, size_t size, bool wanted)
 {
     int saved = errno;

@@ -5,12 +5,12 @@
 #include "live/live.h"
 #include "os/os.h"
 
-#define CAPACITY(size, units) ((size) > UNIT_SIZE ? 1 : (uint32_t)((units)*UNIT_SIZE / (size)))
+#define CAPACITY(size, units) ((size) > UNIT_SIZE ? 1 : (uint16_t)((units)*UNIT_SIZE / (size)))
 #define RECIPROCAL(size) ((uint32_t)((((uint64_t)1 << 32) + (size)-1) / (size)))
 
 const struct class_info hak_classes[CLASS_COUNT] = {
 #define CLASS(index, from, size, units, slots)                                                     \
-    [index] = {size, units, slots, CAPACITY(size, units), RECIPROCAL(size)},
+    [index] = {size, RECIPROCAL(size), CAPACITY(size, units), units, slots},
 #include "slab/size_classes.def"
 #undef CLASS
 };

@@ -19,10 +19,10 @@ enum size_class {
 
 struct class_info {
     uint32_t size;
-    uint16_t units;
-    uint16_t slots;      /* of its magazine at first */
-    uint32_t capacity;   /* blocks per slab */
     uint32_t reciprocal; /* ceil(2^32 / size): offset -> block index without a division */
+    uint16_t capacity;   /* blocks per slab */
+    uint8_t units;
+    uint8_t slots; /* of its magazine at first */
 };
 
 extern const struct class_info hak_classes[CLASS_COUNT] __attribute__((visibility("hidden")));
@@ -59,8 +59,11 @@ struct slab {
     uint32_t next, prev; /* neighbours among the heap's slabs of the class with free blocks: unit
                             index + 1, 0 ends the list */
     uint8_t class;
-    uint8_t back;   /* units back to the slab's first unit */
-    bool listed;    /* in that list: true unless no block is free */
+    uint8_t back; /* units back to the slab's first unit */
+    union {
+        bool listed;       /* in that list: true unless no block is free */
+        bool is_looked_at; /* of a big block: big.h, enum big_pages */
+    };
     bool zeroed;    /* blocks not carved yet read as zeros */
     uint8_t run_at; /* page of the unit at which a run or paged slab starts; else 0 */
     bool sampled; /* a run or big block that the sampler knows; its owner's, or who has the block */

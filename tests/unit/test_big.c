@@ -26,7 +26,7 @@ static int empty_cache(void **state)
 static void *alloc(size_t size)
 {
     bool zeroed;
-    void *p = big_alloc(size, 1, &zeroed);
+    void *p = big_alloc(size, 1, BIG_PLAIN, &zeroed);
     assert_non_null(p);
     return p;
 }
@@ -104,12 +104,12 @@ static void the_shortest_that_fits_is_reused(void **state)
     void *large = alloc(40 * MIB), *end = alloc(2 * MIB);
     release_all(blocks, 2);
     release(large);
-    assert_ptr_equal(big_alloc(4 * MIB, 1, &zeroed), blocks[1]); /* the newer of two */
+    assert_ptr_equal(big_alloc(4 * MIB, 1, BIG_PLAIN, &zeroed), blocks[1]); /* the newer of two */
     assert_false(zeroed);
-    assert_ptr_equal(big_alloc(3 * MIB, 1, &zeroed), blocks[0]);
-    assert_ptr_equal(big_alloc(36 * MIB, 1, &zeroed), large);
+    assert_ptr_equal(big_alloc(3 * MIB, 1, BIG_PLAIN, &zeroed), blocks[0]);
+    assert_ptr_equal(big_alloc(36 * MIB, 1, BIG_PLAIN, &zeroed), large);
     assert_int_equal(big_cached_bytes(), 4 * MIB);
-    void *rest = big_alloc(4 * MIB, 1, &zeroed);
+    void *rest = big_alloc(4 * MIB, 1, BIG_PLAIN, &zeroed);
     assert_ptr_equal(rest, (char *)large + 36 * MIB);
     assert_int_equal(big_cached_bytes(), 0);
     release_all(blocks, 2);
@@ -126,14 +126,14 @@ static void neighbours_become_one(void **state)
     void *whole = alloc(12 * MIB), *part[3];
     release(whole);
     for (size_t i = 0; i < 3; i++) {
-        part[i] = big_alloc(4 * MIB, 1, &zeroed);
+        part[i] = big_alloc(4 * MIB, 1, BIG_PLAIN, &zeroed);
         assert_ptr_equal(part[i], (char *)whole + i * 4 * MIB);
     }
     release(part[0]);
     release(part[2]);
     release(part[1]);
     assert_int_equal(big_cached_bytes(), 12 * MIB);
-    assert_ptr_equal(big_alloc(12 * MIB, 1, &zeroed), whole);
+    assert_ptr_equal(big_alloc(12 * MIB, 1, BIG_PLAIN, &zeroed), whole);
     release(whole);
 }
 
@@ -144,7 +144,7 @@ static void a_short_one_is_extended(void **state)
     void *whole = alloc(12 * MIB);
     release(whole);
     assert_int_equal(big_purge(4 * MIB), 8 * MIB);
-    assert_ptr_equal(big_alloc(12 * MIB, 1, &zeroed), whole);
+    assert_ptr_equal(big_alloc(12 * MIB, 1, BIG_PLAIN, &zeroed), whole);
     assert_false(zeroed);
     assert_int_equal(big_cached_bytes(), 0);
     release(whole);
@@ -169,7 +169,7 @@ static void pages_of_scattered_ones_come_together(void **state)
     for (size_t i = 0; i < 3; i++)
         stamp(p[i], 4 * MIB);
     release_all(p, 3);
-    char *other = big_alloc(12 * MIB, 1, &zeroed);
+    char *other = big_alloc(12 * MIB, 1, BIG_PLAIN, &zeroed);
     assert_non_null(other);
     assert_false(zeroed);
     assert_int_equal(big_cached_bytes(), 0);
@@ -181,7 +181,7 @@ static void pages_of_scattered_ones_come_together(void **state)
     assert_true(page_faults() - faults < 100); /* of 3072 pages */
     release(other);
     assert_int_equal(big_purge(0), 12 * MIB);
-    other = big_alloc(12 * MIB, 1, &zeroed);
+    other = big_alloc(12 * MIB, 1, BIG_PLAIN, &zeroed);
     assert_true(zeroed && is_zero(other, 12 * MIB));
     release(other);
     release_all(between, 3);
@@ -218,7 +218,7 @@ static void the_cache_is_bounded(void **state)
     }
     bool zeroed;
     for (size_t i = n; i-- > 3;) /* the oldest three had to go */
-        assert_ptr_equal(big_alloc(2 * MIB, 1, &zeroed), p[i]);
+        assert_ptr_equal(big_alloc(2 * MIB, 1, BIG_PLAIN, &zeroed), p[i]);
     assert_int_equal(big_cached_bytes(), 0);
     hak_options.whale_capacity = 0;
     release_all(p + 3, n - 3);
@@ -237,8 +237,8 @@ static void purge_keeps_the_newest(void **state)
     assert_int_equal(big_purge(4 * MIB), 0);
     assert_int_equal(big_purge(2 * MIB), 2 * MIB);
     assert_int_equal(big_cached_bytes(), 2 * MIB);
-    assert_ptr_equal(big_alloc(2 * MIB, 1, &zeroed), p[1]);
-    assert_ptr_equal(big_alloc(2 * MIB, 1, &zeroed), p[0]); /* the region's lowest */
+    assert_ptr_equal(big_alloc(2 * MIB, 1, BIG_PLAIN, &zeroed), p[1]);
+    assert_ptr_equal(big_alloc(2 * MIB, 1, BIG_PLAIN, &zeroed), p[0]); /* the region's lowest */
     assert_true(zeroed);
     assert_true(is_zero(p[0], 2 * MIB));
     release_all(p, 2);
@@ -253,7 +253,7 @@ static void purge_takes_no_more_than_it_must(void **state)
     release(p);
     assert_int_equal(big_purge(7 * MIB), 4 * MIB);
     assert_int_equal(big_cached_bytes(), 6 * MIB);
-    assert_ptr_equal(big_alloc(6 * MIB, 1, &zeroed), p); /* its end went */
+    assert_ptr_equal(big_alloc(6 * MIB, 1, BIG_PLAIN, &zeroed), p); /* its end went */
     assert_false(zeroed);
     release(p);
 }
@@ -263,7 +263,7 @@ static void alignments_are_kept(void **state)
     (void)state;
     for (size_t alignment = 1; alignment <= (size_t)1 << 30; alignment *= 2) {
         bool zeroed;
-        void *p = big_alloc(2 * MIB, alignment, &zeroed);
+        void *p = big_alloc(2 * MIB, alignment, BIG_PLAIN, &zeroed);
         assert_at(p != NULL && (uintptr_t)p % alignment == 0, alignment);
         release(p);
     }
@@ -341,7 +341,7 @@ static void *race_to_free(void *number)
     for (int i = 0; i < 200; i++) {
         if ((uintptr_t)number == 1) {
             bool zeroed;
-            shared = big_alloc(2 * MIB, 1, &zeroed);
+            shared = big_alloc(2 * MIB, 1, BIG_PLAIN, &zeroed);
             store_relaxed(&freed, (size_t)0);
         }
         pthread_barrier_wait(&barrier);

@@ -62,7 +62,7 @@ static size_t take_pages(void)
 static void *take_big(void)
 {
     bool zeroed;
-    void *p = big_alloc(GRANULE_SIZE, 1, &zeroed);
+    void *p = big_alloc(GRANULE_SIZE, 1, BIG_PLAIN, &zeroed);
     assert_non_null(p);
     purge_note_big();
     return p;
@@ -135,7 +135,7 @@ static void everything_is_everything(void **state)
     assert_int_equal(dirty_bytes(), 0);
     assert_int_equal(purge_total(), total + dirty);
     bool zeroed = false;
-    char *p = big_alloc(GRANULE_SIZE, 1, &zeroed);
+    char *p = big_alloc(GRANULE_SIZE, 1, BIG_PLAIN, &zeroed);
     assert_non_null(p);
     assert_true(zeroed && is_zero(p, GRANULE_SIZE));
     assert_true(big_free(unit_of(p)));

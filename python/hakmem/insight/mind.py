@@ -3,6 +3,7 @@
 import time
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from enum import IntEnum
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -19,8 +20,16 @@ TOUCH_US_PER_KIB = 0.22
 MS_PER_S = 1000
 # In place of a size: the rule of keys that have none of their own.
 ANY_SIZE = 1
-# src/mind/log.h: enum policy.
-MAGAZINE = 1
+# Blocks from here on have keys by powers of two.
+LEAST = 256 * KIB
+
+
+class Policy(IntEnum):
+    """src/mind/log.h: enum policy."""
+
+    KEEP = 0
+    MAGAZINE = 1
+    HUGE = 2
 
 
 @dataclass(frozen=True)
@@ -41,6 +50,10 @@ class Rule:
     @property
     def name(self) -> str:
         return name_of(self.least_bytes, self.site)
+
+
+def _cost_text(us: float) -> str:
+    return f"{us:.0f} us" if us < MS_PER_S else time_text(us / MS_PER_S)
 
 
 def name_of(least_bytes: int, site: str) -> str:
@@ -87,7 +100,7 @@ class Decision:
         if self.reused_bytes:
             words += f", after {time_text(self.gap_ms)} in the mean"
         if self.to_ms > self.from_ms:
-            words += f"; saves {time_text(self.saved_us / MS_PER_S)} each time"
+            words += f"; saves {_cost_text(self.saved_us)} each time"
         return words
 
 
@@ -115,14 +128,36 @@ class Growth:
 
 
 @dataclass(frozen=True)
+class HugePages:
+    """Whether big blocks of a size have huge pages from then on."""
+
+    after_ms: int
+    least_bytes: int
+    is_huge: bool
+    is_shadow: bool
+    touched: float  # share of the pages of those looked at
+
+    def sentence(self) -> str:
+        shadow = " (shadow)" if self.is_shadow else ""
+        pages = f"{'huge' if self.is_huge else 'small'} pages for {name_of(self.least_bytes, '')}"
+        return f"{pages}{shadow}: {percent_text(self.touched)} of their pages are touched"
+
+    def as_json(self) -> dict[str, Any]:
+        return {"policy": "huge"} | vars(self)
+
+
+AnyDecision = Decision | Growth | HugePages
+
+
+@dataclass(frozen=True)
 class Mind:
     rules: tuple[Rule, ...]
     # Oldest first.
-    decisions: tuple[Decision | Growth, ...]
+    decisions: tuple[AnyDecision, ...]
     # When times are counted from; of a process that has ended nobody knows.
     began: datetime | None
 
-    def when(self, decision: Decision | Growth) -> str:
+    def when(self, decision: AnyDecision) -> str:
         if self.began is None:
             return f"after {time_text(decision.after_ms)}"
         return f"{self.began + timedelta(milliseconds=decision.after_ms):%H:%M:%S}"
@@ -135,12 +170,7 @@ def mind_of(area: Area, is_running: bool) -> Mind:
     sizes = [number(row, "size") for row in area.table("classes").rows()]
     rows = [row for row in area.table("decisions").rows() if number(row, "number")]
     rows.sort(key=lambda row: number(row, "number"))
-    decisions = tuple(
-        _growth(row, sizes, shown_ms)
-        if number(row, "policy") == MAGAZINE
-        else _decision(row, rules, shown_ms)
-        for row in rows
-    )
+    decisions = tuple(_any_decision(row, rules, sizes, shown_ms) for row in rows)
     used = [r for r in rules if r.keep_ms or r.saved_bytes or r.vain_bytes or any(r.kib)]
     boot = time.time() - time.monotonic()
     began = datetime.fromtimestamp(boot + shown_ms / MS_PER_S) if is_running else None
@@ -160,6 +190,16 @@ def _rule(row: Row, naming: Naming) -> Rule:
         held_byte_s=number(row, "held_kib_s") * KIB,
         kib=numbers(row, "kib"),
     )
+
+
+def _any_decision(row: Row, rules: list[Rule], sizes: list[int], shown_ms: int) -> AnyDecision:
+    match number(row, "policy"):
+        case Policy.MAGAZINE:
+            return _growth(row, sizes, shown_ms)
+        case Policy.HUGE:
+            return _huge_pages(row, shown_ms)
+        case _:
+            return _decision(row, rules, shown_ms)
 
 
 def _decision(row: Row, rules: list[Rule], shown_ms: int) -> Decision:
@@ -183,6 +223,16 @@ def _growth(row: Row, sizes: list[int], shown_ms: int) -> Growth:
         from_slots=number(row, "from"),
         to_slots=number(row, "to"),
         swings=number(row, "episodes"),
+    )
+
+
+def _huge_pages(row: Row, shown_ms: int) -> HugePages:
+    return HugePages(
+        after_ms=number(row, "ms") - shown_ms,
+        least_bytes=LEAST << number(row, "key") - 1,
+        is_huge=bool(number(row, "to")),
+        is_shadow=bool(number(row, "is_shadow")),
+        touched=number(row, "reused_kib") / number(row, "seen_kib"),
     )
 
 

@@ -8,7 +8,7 @@ from rich.table import Table
 
 from hakmem.errors import HakmemError
 from hakmem.insight.area import area_of, pid_of
-from hakmem.insight.mind import ANY_SIZE, KIB, mind_of, name_of
+from hakmem.insight.mind import ANY_SIZE, KIB, LEAST, mind_of, name_of
 from hakmem.insight.words import percent_text, size_text, time_text
 
 TITLE = "# hakmem rules"
@@ -27,7 +27,6 @@ NO_SITE = "-"
 SITE_DIGITS = 16
 TIMES = 12
 WORDS = 3 + TIMES
-LEAST = 256 * KIB
 SIZE_UNITS = {"G": 1 << 30, "M": 1 << 20, "K": 1 << 10}
 TIME_UNITS = {"ms": 1, "s": 1000, "": 1}
 

@@ -100,6 +100,17 @@ def test_a_magazine_that_grew(tmp_path: Path, hakmem: Run) -> None:
     assert (told["decisions"][0]["policy"], told["decisions"][0]["to_slots"]) == ("magazine", 128)
 
 
+def test_huge_pages_for_blocks(tmp_path: Path, hakmem: Run) -> None:
+    huge: Row = {"number": 1, "ms": 1500, "policy": 2, "key": 5, "to": 1}
+    path = write(
+        tmp_path,
+        {"process": PROCESS, "decisions": [huge | {"reused_kib": 250, "seen_kib": 256}]},
+    )
+    said = " ".join(hakmem("stats", path, "--decisions").stdout.split())
+    words = "huge pages for blocks of 4.00 MiB to 8.00 MiB: 98 % of their pages are touched"
+    assert words in said
+
+
 def test_nothing_decided(hakmem: Run, tmp_path: Path) -> None:
     path = write(tmp_path, {"process": PROCESS})
     assert "nothing decided yet" in hakmem("stats", path, "--decisions").stdout

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Whether learning how long to keep freed memory pays, against every fixed time and a placebo.
+"""Whether what the mind learns pays, against every fixed choice and a placebo.
 
 In every round each workload runs under each arm, all arms of a workload at the same time: a slow
 moment of the machine falls on all of them. The workloads sleep most of the time, so that many run
@@ -35,22 +35,56 @@ from hakmem.lab.model import Metric
 from hakmem.lab.statistics import Comparison, compare_samples
 
 BUILD = Path(__file__).resolve().parent.parent / "build" / "release"
-RHYTHMS = ("frames", "buffers", "batch", "phases", "hostile", "exports", "callers", "steady")
+RHYTHMS = ("frames", "buffers", "batch", "phases", "hostile", "exports", "callers", "tables")
+STEADY = "steady"
 REDIS = "redis"
-STATIC = {
-    "off": "keep:off",
-    "1 s": "keep:fixed,keep_time:1s",
-    "2 s": "keep:fixed,keep_time:2s",
-    "4 s": "keep:fixed,keep_time:4s",
-}
-LEARNT = {
-    "size": "keep:size",
-    "known": "keep:size,rules:{rules}",
-    "site": "keep:site",
-    "placebo": "keep:shuffled",
+WORKLOADS = (*RHYTHMS, STEADY, REDIS)
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What is proven: the arms that learn, against those that do not and a placebo."""
+
+    static: dict[str, str]
+    learnt: dict[str, str]
+    placebo: str
+
+    @property
+    def arms(self) -> dict[str, str]:
+        return self.static | self.learnt | {PLACEBO: self.placebo}
+
+
+OFF, PLACEBO = "off", "placebo"
+POLICIES = {
+    "keep": Policy(
+        static={
+            OFF: "keep:off",
+            "1 s": "keep:fixed,keep_time:1s",
+            "2 s": "keep:fixed,keep_time:2s",
+            "4 s": "keep:fixed,keep_time:4s",
+        },
+        learnt={"size": "keep:size", "known": "keep:size,rules:{rules}", "site": "keep:site"},
+        placebo="keep:shuffled",
+    ),
+    "huge": Policy(
+        static={OFF: "huge_blocks:off", "always": "huge_blocks:always"},
+        learnt={"size": "huge_blocks:learnt"},
+        placebo="huge_blocks:shuffled",
+    ),
+    # All that is learnt, against all fixed settings of both.
+    "all": Policy(
+        static={
+            OFF: "learn:0",
+            "4 s": "keep:fixed,keep_time:4s,huge_blocks:off",
+            "always": "keep:off,huge_blocks:always",
+            "2 s, always": "keep:fixed,keep_time:2s,huge_blocks:always",
+            "4 s, always": "keep:fixed,keep_time:4s,huge_blocks:always",
+        },
+        learnt={"size": "learn:1", "known": "rules:{rules}"},
+        placebo="keep:shuffled,huge_blocks:shuffled",
+    ),
 }
 TRAINING_SEEDS = (1001, 1002)
-ARMS = STATIC | LEARNT
 METRICS = (Metric("cpu_s", "s"), Metric("mean_rss_kib", "KiB"), Metric("cost", "s"))
 PEAK = Metric("peak_rss_kib", "KiB")
 TICK_S = 0.02
@@ -152,7 +186,7 @@ def run_all(running: list[Running]) -> None:
 def train(workloads: list[str], length_s: float, place: Path) -> None:
     """Leaves what runs with other seeds have learnt: what the arm "known" begins with."""
     for seed in TRAINING_SEEDS:
-        settings = f"keep:size,profile_output:{place}/{{}}.{seed}"
+        settings = f"profile_output:{place}/{{}}.{seed}"
         run_all([begin(w, settings.format(w), length_s, seed, place) for w in workloads])
     for workload in workloads:
         parts = [rules_of(str(place / f"{workload}.{seed}")) for seed in TRAINING_SEEDS]
@@ -164,14 +198,14 @@ def rules_at(place: Path, workload: str) -> Path:
 
 
 def run(
-    workloads: list[str], length_s: float, seed: int, trained: Path
+    arms: dict[str, str], workloads: list[str], length_s: float, seed: int, trained: Path
 ) -> dict[str, dict[str, dict[str, float]]]:
     """Figures by workload and arm of runs side by side."""
     with tempfile.TemporaryDirectory() as place:
-        pairs = [(w, a) for w in workloads for a in ARMS]
+        pairs = [(w, a) for w in workloads for a in arms]
         random.shuffle(pairs)
         running = [
-            begin(w, ARMS[a].format(rules=rules_at(trained, w)), length_s, seed, Path(place), a)
+            begin(w, arms[a].format(rules=rules_at(trained, w)), length_s, seed, Path(place), a)
             for w, a in pairs
         ]
         run_all(running)
@@ -204,23 +238,25 @@ def against(rounds: Rounds, workload: str, arm: str, base: str, metric: Metric) 
     )
 
 
-def best_static(rounds: Rounds, workload: str) -> str:
+def best_static(rounds: Rounds, policy: Policy, workload: str) -> str:
     """By hindsight: the cheapest of all for this workload."""
-    return min(STATIC, key=lambda arm: statistics.median(samples(rounds, workload, arm, "cost")))
+    return min(
+        policy.static, key=lambda arm: statistics.median(samples(rounds, workload, arm, "cost"))
+    )
 
 
-def show(rounds: Rounds, workloads: list[str]) -> None:
+def show(rounds: Rounds, policy: Policy, workloads: list[str]) -> None:
     console = Console(width=180)
-    medians = Table("workload", *ARMS, title="medians: processor s, mean MiB, cost")
+    medians = Table("workload", *policy.arms, title="medians: processor s, mean MiB, cost")
     for workload in workloads:
-        medians.add_row(workload, *(_medians(rounds, workload, arm) for arm in ARMS))
+        medians.add_row(workload, *(_medians(rounds, workload, arm) for arm in policy.arms))
     console.print(medians)
-    for base in ("off", "best static", "placebo"):
-        for arm in ("size", "known", "site"):
+    for base in (OFF, "best static", PLACEBO):
+        for arm in policy.learnt:
             metrics = (*METRICS, PEAK)
             table = Table("workload", "base", *(m.name for m in metrics), title=f"{arm} by {base}")
             for workload in workloads:
-                name = best_static(rounds, workload) if base == "best static" else base
+                name = best_static(rounds, policy, workload) if base == "best static" else base
                 found = [against(rounds, workload, arm, name, metric) for metric in metrics]
                 table.add_row(workload, name, *map(_words, found))
             console.print(table)
@@ -243,25 +279,30 @@ def main() -> None:
     parser.add_argument("--length", type=float, default=30, metavar="SECONDS", help="of a run")
     parser.add_argument("--abreast", type=int, default=4, help="workloads side by side")
     parser.add_argument("--touch-us", type=float, default=0.88, help="of a page")
-    parser.add_argument("--only", nargs="+", choices=(*RHYTHMS, REDIS), default=(*RHYTHMS, REDIS))
+    parser.add_argument("--only", nargs="+", choices=WORKLOADS, default=WORKLOADS)
+    parser.add_argument("--policy", choices=POLICIES, default="all")
     parser.add_argument("--json", type=Path, metavar="FILE")
     parser.add_argument("--from", dest="earlier", type=Path, metavar="FILE")
     chosen = parser.parse_args()
     rounds: Rounds = json.loads(chosen.earlier.read_text()) if chosen.earlier else []
+    policy = POLICIES[chosen.policy]
     workloads = list(chosen.only)
     waves = [workloads[i : i + chosen.abreast] for i in range(0, len(workloads), chosen.abreast)]
     with Progress() as progress, tempfile.TemporaryDirectory() as trained:
         for wave in waves if not chosen.earlier else []:
-            train(wave, chosen.length, Path(trained))
+            if any("{rules}" in settings for settings in policy.arms.values()):
+                train(wave, chosen.length, Path(trained))
         task = progress.add_task("rounds", total=chosen.rounds)
         for seed in range(0 if chosen.earlier else chosen.rounds):
-            parts = [run(wave, chosen.length, seed + 1, Path(trained)) for wave in waves]
+            parts = [
+                run(policy.arms, wave, chosen.length, seed + 1, Path(trained)) for wave in waves
+            ]
             rounds.append({w: figures for part in parts for w, figures in part.items()})
             progress.advance(task)
             if chosen.json:
                 chosen.json.write_text(json.dumps(rounds))
     price(rounds, chosen.touch_us)
-    show(rounds, workloads)
+    show(rounds, policy, workloads)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,10 @@ enum {
     BLOCKS_MOST = 4096,
     SMALL = 4096,
     SMALL_PER_TICK = 400,
-    MS = 1000000
+    MS = 1000000,
+    PAGE = 4096,
+    LINE = 64,
+    SPREAD = 37 /* of touched pages over a block */
 };
 
 struct band {
@@ -21,30 +24,37 @@ struct band {
     uint32_t hold_ms;
     uint32_t blocks;
     uint32_t least_kib, most_kib;
-    int site; /* whose call it is */
+    int site;         /* whose call it is */
+    uint32_t percent; /* of each block's pages that are touched */
 };
 
 enum { ALWAYS = UINT32_MAX };
 
-#define WORKLOADS "frames buffers batch phases hostile exports callers steady"
+#define WORKLOADS "frames buffers batch phases hostile exports callers tables steady"
 
 static const struct band workloads[][BANDS] = {
     /* frames: a pipeline of 2 to 8 MiB frames in scenes, with pauses between them */
-    {{0, ALWAYS, {40, 40, 40}, 120, 1, 2048, 8192, 0}, {0, ALWAYS, {2200}, 700, 12, 2048, 8192, 1}},
+    {{0, ALWAYS, {40, 40, 40}, 120, 1, 2048, 8192, 0, 100},
+     {0, ALWAYS, {2200}, 700, 12, 2048, 8192, 1, 100}},
     /* buffers: a server whose clients come at once, each with two buffers of 64 KiB */
-    {{0, ALWAYS, {2500}, 200, 1500, 60, 64, 0}, {0, ALWAYS, {300}, 30, 30, 60, 64, 0}},
+    {{0, ALWAYS, {2500}, 200, 1500, 60, 64, 0, 100}, {0, ALWAYS, {300}, 30, 30, 60, 64, 0, 100}},
     /* batch: a job every few seconds, of blocks of many sizes */
-    {{0, ALWAYS, {2600, 2200, 3000}, 400, 300, 100, 1000, 0}},
+    {{0, ALWAYS, {2600, 2200, 3000}, 400, 300, 100, 1000, 0, 100}},
     /* phases: such a job for the first half of the run, then never again */
-    {{0, 13000, {2000, 1800, 2200}, 300, 40, 3000, 5000, 0}},
+    {{0, 13000, {2000, 1800, 2200}, 300, 40, 3000, 5000, 0, 100}},
     /* hostile: as soon as a rhythm is learnt the next gap is a little longer */
-    {{0, ALWAYS, {2300, 2300, 4600}, 200, 40, 3000, 3400, 0}},
+    {{0, ALWAYS, {2300, 2300, 4600}, 200, 40, 3000, 3400, 0, 100}},
     /* exports: frequent work on small frames, now and then a large export of other sizes */
-    {{0, ALWAYS, {1800}, 200, 24, 2100, 3900, 0}, {900, ALWAYS, {6100}, 250, 12, 17000, 30000, 1}},
+    {{0, ALWAYS, {1800}, 200, 24, 2100, 3900, 0, 100},
+     {900, ALWAYS, {6100}, 250, 12, 17000, 30000, 1, 100}},
     /* callers: the same with one size for both */
-    {{0, ALWAYS, {1800}, 200, 24, 4100, 4200, 0}, {900, ALWAYS, {6100}, 250, 64, 4100, 4200, 1}},
+    {{0, ALWAYS, {1800}, 200, 24, 4100, 4200, 0, 100},
+     {900, ALWAYS, {6100}, 250, 64, 4100, 4200, 1, 100}},
+    /* tables: large ones of which little is used, beside frames that are filled */
+    {{0, ALWAYS, {1500}, 300, 6, 24000, 40000, 0, 5},
+     {0, ALWAYS, {1900}, 200, 10, 8200, 16000, 1, 100}},
     /* steady: nothing large at all */
-    {{0, 1, {1000}, 0, 1, 1, 1, 0}},
+    {{0, 1, {1000}, 0, 1, 1, 1, 0, 100}},
 };
 
 struct playing {
@@ -77,6 +87,35 @@ __attribute__((noinline)) static void *build_there(size_t size)
     return p;
 }
 
+/* Of a block of `size` bytes, how many from `at` on are to be touched: a page or none, or all. */
+static size_t touched_from(const struct band *band, size_t at, size_t size)
+{
+    size_t length = size - at < PAGE ? size - at : PAGE;
+    if (band->percent == 100) {
+        return size - at;
+    }
+    return at / PAGE * SPREAD % 100 < band->percent ? length : 0;
+}
+
+static void fill(struct playing *p, uint32_t i)
+{
+    for (size_t at = 0, length = PAGE; at < p->sizes[i]; at += length) {
+        size_t touched = touched_from(p->band, at, p->sizes[i]);
+        memset((char *)p->held[i] + at, (int)i, touched);
+        length = touched > PAGE ? touched : PAGE;
+    }
+}
+
+static void use(const struct playing *p, uint32_t i)
+{
+    const unsigned char *bytes = p->held[i];
+    for (size_t at = 0; at < p->sizes[i]; at += LINE) {
+        if (touched_from(p->band, at / PAGE * PAGE, p->sizes[i])) {
+            checksum += bytes[at];
+        }
+    }
+}
+
 static void build(struct playing *p, uint64_t *random)
 {
     const struct band *band = p->band;
@@ -84,17 +123,14 @@ static void build(struct playing *p, uint64_t *random)
         size_t size = size_between(next_random(random), band->least_kib, band->most_kib) << 10;
         p->held[i] = band->site ? build_there(size) : build_here(size);
         p->sizes[i] = size;
-        memset(p->held[i], (int)i, size);
+        fill(p, i);
     }
 }
 
 static void release(struct playing *p)
 {
     for (uint32_t i = 0; i < p->band->blocks; i++) {
-        const unsigned char *bytes = p->held[i];
-        for (size_t at = 0; at < p->sizes[i]; at += 64) {
-            checksum += bytes[at];
-        }
+        use(p, i);
         free(p->held[i]);
     }
 }

@@ -190,7 +190,7 @@ static void *make_block(struct cached c, size_t usable)
     s->run_at = 0;
     s->granules = c.granules;
     s->size = usable;
-    s->is_looked_at = false;
+    s->pages = BIG_PLAIN;
     unit_set_word(c.granule * GRANULE_UNITS, WORD_BIG);
     unit_show(c.granule * GRANULE_UNITS);
     return granule_address(c.granule);
@@ -351,7 +351,7 @@ static void *alloc_cached(size_t granules, size_t usable)
 
 /* Of fresh granules. What they were told before holds until they are told otherwise. Each change of advice
  * along the way is a mapping more, of which a process may have 65,530. */
-static void advise(size_t granule, size_t granules, size_t usable, enum big_pages pages)
+static HAK_COLD void advise(size_t granule, size_t granules, size_t usable, enum big_pages pages)
 {
     static _Atomic bool
         any; /* relaxed: whoever gets such a granule has it from its user's thread */
@@ -381,7 +381,7 @@ static void *alloc_fresh(size_t granules, size_t alignment, size_t usable, enum 
     if (filled == 0)
         advise((size_t)granule, granules, usable, pages);
     void *p = make_block((struct cached){(size_t)granule, granules, usable}, usable);
-    slab_at((size_t)granule * GRANULE_UNITS)->is_looked_at = filled == 0 && pages == BIG_LOOKED_AT;
+    slab_at((size_t)granule * GRANULE_UNITS)->pages = filled == 0 ? (uint8_t)pages : BIG_PLAIN;
     return p;
 }
 

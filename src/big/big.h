@@ -7,9 +7,9 @@
 
 #include "region/region.h"
 
-/* What a fresh block's whole granules are to have: pages as they come, huge ones where there are any, or
- * small ones, which somebody looks at when the block is freed. */
-enum big_pages { BIG_PLAIN, BIG_HUGE, BIG_LOOKED_AT };
+/* What a fresh block's whole granules are to have: pages as they come, huge ones where there are any, small ones,
+ * or small ones which somebody looks at when the block is freed. */
+enum big_pages { BIG_PLAIN, BIG_HUGE, BIG_SMALL, BIG_LOOKED_AT };
 
 /* A block of at least `size` bytes at a multiple of `alignment` (a power of two); NULL: no memory.
  * `*zeroed`: it reads as zeros. */

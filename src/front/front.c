@@ -213,6 +213,17 @@ static void *alloc_class(uint32_t class, size_t size, bool *zeroed)
     return p;
 }
 
+static HAK_NOINLINE void *alloc_big(size_t size, size_t alignment, bool *zeroed)
+{
+    struct decision d;
+    enum big_pages pages = pressure_is(PRESSURE_NEAR) ? BIG_PLAIN : touch_plan(size);
+    void *p = big_alloc(size, alignment, pages, zeroed);
+    if (p != NULL && touch_try(p, (enum big_pages)slab_at(unit_of(p))->pages, &d))
+        purge_log(&d);
+    purge_note_big();
+    return p;
+}
+
 HAK_INLINE void *alloc_pages(size_t size, size_t alignment, bool *zeroed)
 {
     struct heap *h = own_heap(thread_enter());
@@ -220,11 +231,8 @@ HAK_INLINE void *alloc_pages(size_t size, size_t alignment, bool *zeroed)
     *zeroed = false;
     if (size <= RUN_MAX && alignment <= UNIT_SIZE)
         p = run_alloc(h, size, alignment, zeroed);
-    if (p == NULL) { /* or in a handler that interrupted the runs' lock */
-        p = big_alloc(size, alignment, pressure_is(PRESSURE_NEAR) ? BIG_PLAIN : touch_plan(size),
-                      zeroed);
-        purge_note_big();
-    }
+    if (p == NULL) /* or in a handler that interrupted the runs' lock */
+        p = alloc_big(size, alignment, zeroed);
     if (p != NULL)
         note_pages(h, p, size);
     purge_show();
@@ -464,7 +472,7 @@ static void free_pages(void *p, uintptr_t word)
     hak_thread.freed_key = keep_is_by_site() ? s->key : keep_key_of_size(s->size);
     if (s->sampled)
         sampled_forget(p);
-    if (word == WORD_BIG && s->is_looked_at)
+    if (word == WORD_BIG && s->pages == BIG_LOOKED_AT)
         look_at_touched(p, s->size);
     bool freed = word == WORD_RUN ? run_free(h, unit_of(p)) : big_free(unit_of(p));
     if (word == WORD_BIG || pressure_is(PRESSURE_NEAR))
@@ -558,7 +566,7 @@ static void *resize_pages(void *p, uintptr_t word, size_t size)
     if (word == WORD_RUN && size > SLAB_MAX && size <= RUN_MAX)
         q = run_resize(h, unit_of(p), size) ? p : NULL;
     else if (word == WORD_BIG && size > RUN_MAX && size <= PTRDIFF_MAX) {
-        s->is_looked_at = false;
+        s->pages = BIG_PLAIN;
         q = big_resize(unit_of(p), size);
         purge_note_big();
     }

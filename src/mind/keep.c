@@ -3,6 +3,7 @@
 #include "live/live.h"
 #include "mind/falls.h"
 #include "mind/log.h"
+#include "mind/touch.h"
 
 enum {
     TOGETHER_MS = 50,    /* falls so close are one */
@@ -251,6 +252,18 @@ static uint64_t known_kib(const struct rule *r)
     return kib;
 }
 
+static uint16_t size_key_of(uint16_t key)
+{
+    return keep_is_by_site() && key != 0 ? load_relaxed(&sites[key].by_size) : key;
+}
+
+/* For how long memory of the key may be held to save touching it anew. */
+static HAK_NOINLINE uint64_t worth_of(uint16_t key)
+{
+    uint32_t cost = key != KEEP_ANY ? touch_cost(size_key_of(key)) : TOUCH_COST_SMALL;
+    return hak_options.keep_worth * cost / TOUCH_COST_SMALL;
+}
+
 /* What a time would have been worth, in KiB * ms. */
 static int64_t score(uint16_t key, uint32_t time)
 {
@@ -261,14 +274,14 @@ static int64_t score(uint16_t key, uint32_t time)
         held += r->gap[i];
     }
     held += (known_kib(r) - in_time) * times[time];
-    return (int64_t)(in_time * hak_options.keep_worth) - (int64_t)held;
+    return (int64_t)(in_time * worth_of(key)) - (int64_t)held;
 }
 
 static uint32_t best_time(uint16_t key)
 {
     struct rule *r = &keep.rules[key];
     uint32_t best = r->chosen;
-    int64_t margin = (int64_t)(known_kib(r) * hak_options.keep_worth / MARGIN_SHARE);
+    int64_t margin = (int64_t)(known_kib(r) * worth_of(key) / MARGIN_SHARE);
     int64_t most = score(key, best) + margin;
     for (uint32_t i = 0; i < KEEP_TIMES; i++) {
         int64_t s = score(key, i);
@@ -303,7 +316,7 @@ static uint64_t least_bytes_of(uint16_t key)
 {
     if (key == 0 || key == KEEP_ANY)
         return key == KEEP_ANY;
-    uint16_t by_size = keep_is_by_site() ? load_relaxed(&sites[key].by_size) : key;
+    uint16_t by_size = size_key_of(key);
     return by_size == 0 ? 0 : (uint64_t)SLAB_MAX << (by_size - 1);
 }
 
@@ -387,7 +400,7 @@ static void decide(uint64_t now)
 static bool look_at(struct fall *f, uint64_t now)
 {
     uint64_t age = now - f->ms;
-    if (!f->is_old && age >= hak_options.keep_worth)
+    if (!f->is_old && age >= worth_of(f->key))
         note_old(f);
     bool is_kept = age < time_of(f->key);
     if (f->is_kept && !is_kept)

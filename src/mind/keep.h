@@ -5,23 +5,22 @@
  * call stack. For each, a histogram of the gaps between a fall of demand and the rise that used it
  * again, weighted by bytes. Every time-to-live that could have been chosen is scored after the fact: memory
  * that was used again in time has saved touching it anew, and all that was kept has cost holding it.
- * What touching a byte anew is worth, in the time for which it may be held instead, is the setting keep_worth. The best is
+ * What touching a byte anew is worth, in the time for which it may be held instead, is the setting keep_worth; a fraction
+ * of it for blocks whose huge pages cost a fraction (touch.h). The best is
  * taken if it beats the present one by a margin; without evidence nothing is kept beyond what purge.c does.
  *
  * There are no trials: the score of each choice follows from the gaps, whatever was chosen (decision 0048).
  *
- * Under the purge's lock, but for keys. Calls: falls, log, live. Called by: purge, rules, front (keys). */
+ * Under the purge's lock, but for keys. Calls: falls, touch, log, live. Called by: purge, rules, front (keys). */
 #ifndef HAK_KEEP_H
 #define HAK_KEEP_H
 
 #include "base/base.h"
 #include "control/options.h"
+#include "mind/keys.h"
 
 /* Values of the setting `keep`, in the order of its words. */
 enum keep_mode { KEEP_OFF, KEEP_FIXED, KEEP_SHADOW, KEEP_SIZE, KEEP_SITE, KEEP_SHUFFLED };
-
-/* Key 0: blocks of size classes; the last: all keys together, for one of which nothing is known. */
-enum { KEEP_KEYS = 64, KEEP_ANY = KEEP_KEYS, KEEP_SITE_FRAMES = 4 };
 
 /* Times to live there are, none being the first; and more of them that a file may name. */
 enum { KEEP_TIMES = 12 };
@@ -35,13 +34,6 @@ HAK_INLINE bool keep_is_on(void)
 HAK_INLINE bool keep_is_by_site(void)
 {
     return hak_options.learn && hak_options.keep >= KEEP_SITE;
-}
-
-/* Of a block that was had as pages; one that is as small as those of classes has their key. */
-HAK_INLINE uint16_t keep_key_of_size(size_t size)
-{
-    size_t times = size / SLAB_MAX;
-    return times == 0 ? 0 : (uint16_t)(64 - __builtin_clzll(times));
 }
 
 /* Of size and the innermost return addresses of where it is allocated: the same in each run of a program, wherever

@@ -1,26 +1,31 @@
 #include "mind/touch.h"
 
 #include "control/options.h"
-#include "mind/keep.h"
+#include "mind/keys.h"
 #include "os/os.h"
 
 /* Values of the setting `huge_blocks`, in the order of its words. */
 enum { BLOCKS_OFF, BLOCKS_ALWAYS, BLOCKS_SHADOW, BLOCKS_LEARNT, BLOCKS_SHUFFLED };
 
 enum {
-    LOOKED_ENOUGH = 4,  /* blocks after which there is a decision */
-    LOOK_EVERY = 16,    /* then one of so many is looked at */
-    WHOLE = 256,        /* share of a block's pages: */
-    HUGE_FROM = 240,    /* from here on they are to be huge, */
-    HUGE_BELOW = 224,   /* and below this not any more */
-    NEW_SHARE = 4,      /* of what is known: a new look counts for one part of so many */
+    LOOKED_ENOUGH = 4, /* blocks after which there is a decision */
+    LOOK_EVERY = 64,   /* then one of so many is looked at */
+    WHOLE = 256,       /* share of a block's pages: */
+    WHOLE_FROM = 240,  /* from here on it is touched as a whole, */
+    WHOLE_BELOW = 224, /* and below this not any more */
+    NEW_SHARE = 4,     /* of what is known: a new look or price counts for one part of so many */
+    OTHER_EVERY = 32,   /* one of so many blocks has the pages that are dearer so far */
+    OTHER_TURN = 17,    /* ... in this turn, in which none is looked at */
+    CHEAPER_SHARE =
+        8, /* huge pages have to be cheaper by one part in so many to be chosen, and to be dearer to
+                         * be dropped */
     GRANULES_LOOKED = 4 /* of a block, evenly spread */
 };
 
 /* What is known of a size, in one word so that it changes as a whole: the share of pages touched, looks, and
- * what was decided. */
+ * whether it is touched as a whole. */
 enum { SHARE_BITS = 9, LOOKS_BITS = 8 };
-#define IS_HUGE ((uint32_t)1 << (SHARE_BITS + LOOKS_BITS))
+#define IS_WHOLE ((uint32_t)1 << (SHARE_BITS + LOOKS_BITS))
 
 /* Relaxed: each is a guess, and publishes nothing else. */
 static struct {
@@ -47,6 +52,58 @@ static uint16_t shuffled(uint16_t key)
     return other != 0 ? other : key;
 }
 
+/* ---- what the first touch costs ---- */
+
+/* Of 2 MiB, in ns; 0: not known. Relaxed, as above. */
+static _Atomic uint64_t small_price, huge_price;
+static _Atomic bool huge_is_cheaper;
+
+static bool is_huge_cheaper(uint64_t small, uint64_t huge, bool before)
+{
+    if (small == 0 || huge == 0)
+        return before;
+    return before ? huge <= small : huge + small / CHEAPER_SHARE < small;
+}
+
+bool touch_note_price(enum big_pages pages, uint64_t ns, struct decision *d)
+{
+    _Atomic uint64_t *price = pages == BIG_HUGE ? &huge_price : &small_price;
+    uint64_t before = load_relaxed(price);
+    store_relaxed(price, before == 0 ? ns : (before * (NEW_SHARE - 1) + ns) / NEW_SHARE);
+    uint64_t small = load_relaxed(&small_price), huge = load_relaxed(&huge_price);
+    bool was = load_relaxed(&huge_is_cheaper), is = is_huge_cheaper(small, huge, was);
+    store_relaxed(&huge_is_cheaper, is);
+    *d = (struct decision){
+        .policy = POLICY_HUGE, .from = was, .to = is, .reused_kib = huge, .seen_kib = small};
+    return was != is;
+}
+
+bool touch_try(void *block, enum big_pages pages, struct decision *d)
+{
+    if (hak_options.huge_blocks < BLOCKS_LEARNT || (pages != BIG_HUGE && pages != BIG_SMALL))
+        return false;
+    uint64_t before = os_thread_ns();
+    os_prefault(block, GRANULE_SIZE);
+    return touch_note_price(pages, os_thread_ns() - before, d);
+}
+
+static enum big_pages plan_by_price(uint32_t turn)
+{
+    if (load_relaxed(&small_price) == 0)
+        return BIG_SMALL;
+    bool huge = load_relaxed(&huge_price) == 0 || load_relaxed(&huge_is_cheaper);
+    if (turn % OTHER_EVERY == OTHER_TURN)
+        huge = !huge;
+    return huge ? BIG_HUGE : BIG_SMALL;
+}
+
+/* ---- plans ---- */
+
+static bool is_whole(uint16_t key)
+{
+    return (load_relaxed(&sizes[key].known) & IS_WHOLE) != 0;
+}
+
 static enum big_pages learnt_plan(uint16_t key)
 {
     uint32_t turn = add_relaxed(&sizes[key].fresh, 1);
@@ -54,8 +111,9 @@ static enum big_pages learnt_plan(uint16_t key)
         return BIG_LOOKED_AT;
     if (hak_options.huge_blocks == BLOCKS_SHUFFLED)
         key = shuffled(key);
-    bool huge = (load_relaxed(&sizes[key].known) & IS_HUGE) != 0;
-    return huge && hak_options.huge_blocks != BLOCKS_SHADOW ? BIG_HUGE : BIG_PLAIN;
+    if (!is_whole(key) || hak_options.huge_blocks == BLOCKS_SHADOW)
+        return BIG_PLAIN;
+    return plan_by_price(turn);
 }
 
 enum big_pages touch_plan(size_t size)
@@ -66,6 +124,16 @@ enum big_pages touch_plan(size_t size)
         return BIG_HUGE;
     return hak_options.learn ? learnt_plan(keep_key_of_size(size)) : BIG_PLAIN;
 }
+
+uint32_t touch_cost(uint16_t key)
+{
+    uint64_t small = load_relaxed(&small_price), huge = load_relaxed(&huge_price);
+    if (!is_whole(key) || !load_relaxed(&huge_is_cheaper) || huge >= small)
+        return TOUCH_COST_SMALL;
+    return (uint32_t)(huge * TOUCH_COST_SMALL / small);
+}
+
+/* ---- which share is touched ---- */
 
 /* Of WHOLE, in the granules looked at. */
 static uint32_t touched_share(char *block, size_t size)
@@ -82,11 +150,11 @@ static uint32_t learnt(uint32_t known, uint32_t share)
 {
     uint32_t looks = looks_of(known), before = share_of(known);
     uint32_t mean = looks == 0 ? share : (before * (NEW_SHARE - 1) + share) / NEW_SHARE;
-    bool huge = (known & IS_HUGE) != 0;
+    bool whole = (known & IS_WHOLE) != 0;
     looks += looks < LOOKED_ENOUGH;
     if (looks == LOOKED_ENOUGH)
-        huge = mean >= (huge ? HUGE_BELOW : HUGE_FROM);
-    return mean | looks << SHARE_BITS | (huge ? IS_HUGE : 0);
+        whole = mean >= (whole ? WHOLE_BELOW : WHOLE_FROM);
+    return mean | looks << SHARE_BITS | (whole ? IS_WHOLE : 0);
 }
 
 bool touch_look(void *block, size_t size, struct decision *d)
@@ -98,8 +166,8 @@ bool touch_look(void *block, size_t size, struct decision *d)
     } while (!cas_relaxed(&sizes[key].known, &before, after));
     *d = (struct decision){.policy = POLICY_HUGE,
                            .key = key,
-                           .from = (before & IS_HUGE) != 0,
-                           .to = (after & IS_HUGE) != 0,
+                           .from = (before & IS_WHOLE) != 0,
+                           .to = (after & IS_WHOLE) != 0,
                            .episodes = looks_of(after),
                            .reused_kib = share_of(after),
                            .seen_kib = WHOLE,

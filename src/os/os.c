@@ -165,6 +165,16 @@ void os_prefault(void *at, size_t size)
     errno = saved;
 }
 
+HAK_COLD uint64_t os_thread_ns(void)
+{
+    struct timespec t;
+    int saved = errno;
+    if (clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t) != 0)
+        t = (struct timespec){0};
+    errno = saved;
+    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
 HAK_COLD size_t os_resident_pages(void *at, size_t size)
 {
     enum { PAGES_MOST = 512 };

@@ -54,6 +54,9 @@ bool os_purge(void *at, size_t size);
 /* Populates the pages of a mapped range in one call. Best effort. */
 void os_prefault(void *at, size_t size);
 
+/* Processor time of the calling thread, in ns. */
+uint64_t os_thread_ns(void);
+
 /* Pages of the range (page-aligned, at most 2 MiB) that are in memory; 0 if that cannot be told. */
 size_t os_resident_pages(void *at, size_t size);
 

@@ -61,8 +61,8 @@ struct slab {
     uint8_t class;
     uint8_t back; /* units back to the slab's first unit */
     union {
-        bool listed;       /* in that list: true unless no block is free */
-        bool is_looked_at; /* of a big block: big.h, enum big_pages */
+        bool listed;   /* in that list: true unless no block is free */
+        uint8_t pages; /* of a big block: big.h, enum big_pages; 0 if it is not fresh */
     };
     bool zeroed;    /* blocks not carved yet read as zeros */
     uint8_t run_at; /* page of the unit at which a run or paged slab starts; else 0 */

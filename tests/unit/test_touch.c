@@ -1,8 +1,9 @@
-/* Huge pages for big blocks: by which share of their pages is touched. */
+/* Huge pages for big blocks: by which share of their pages is touched, and by what the first touch costs. */
 #include "unit.h"
 
 #include "big/big.h"
 #include "control/options.h"
+#include "mind/keys.h"
 #include "mind/touch.h"
 #include "os/os.h"
 #include "region/region.h"
@@ -19,9 +20,19 @@ static int start(void **state)
     return 0;
 }
 
+/* As often as it takes for what was before to be forgotten. */
+static void prices(uint64_t small_ns, uint64_t huge_ns)
+{
+    for (int i = 0; i < 40; i++) {
+        touch_note_price(BIG_SMALL, small_ns, &last);
+        touch_note_price(BIG_HUGE, huge_ns, &last);
+    }
+}
+
 static int learn(void **state)
 {
     (void)state;
+    prices(800000, 100000);
     hak_options.huge_blocks = LEARNT;
     hak_options.huge_pages = true;
     hak_options.learn = true;
@@ -70,8 +81,45 @@ static void a_size_that_is_touched_as_a_whole_gets_huge_pages(void **state)
     assert_int_equal(last.from, 0);
     assert_int_equal(last.to, 1);
     assert_int_equal(last.episodes, 4);
-    assert_int_equal(planned(size, BIG_HUGE, 160), 150);
-    assert_int_equal(planned(size, BIG_LOOKED_AT, 160), 10);
+    assert_int_equal(planned(size, BIG_HUGE, 640), 610);
+    assert_int_equal(planned(size, BIG_SMALL, 640), 20);
+    assert_int_equal(planned(size, BIG_LOOKED_AT, 640), 10);
+}
+
+static void pages_that_are_dearer_are_tried_now_and_then(void **state)
+{
+    (void)state;
+    size_t size = 256 * MIB;
+    for (int i = 0; i < 4; i++)
+        look(size, 100);
+    assert_int_equal(touch_cost(keep_key_of_size(size)), TOUCH_COST_SMALL / 8);
+    assert_int_equal(touch_cost(keep_key_of_size(size * 2)), TOUCH_COST_SMALL);
+    prices(100000, 800000);
+    assert_int_equal(planned(size, BIG_HUGE, 640), 20);
+    assert_int_equal(planned(size, BIG_SMALL, 640), 610);
+    assert_int_equal(touch_cost(keep_key_of_size(size)), TOUCH_COST_SMALL);
+    prices(100000, 95000); /* not for so little */
+    assert_int_equal(planned(size, BIG_HUGE, 640), 20);
+    assert_true(touch_note_price(BIG_SMALL, 1000000, &last));
+    assert_int_equal(last.key, 0);
+    assert_int_equal(last.to, 1);
+    assert_true(last.seen_kib > 300000 && last.reused_kib < 100000);
+    assert_int_equal(planned(size, BIG_HUGE, 640), 610);
+}
+
+static void what_is_tried_is_timed(void **state)
+{
+    (void)state;
+    bool zeroed;
+    prices(1, 1);
+    char *p = big_alloc(2 * GRANULE_SIZE, 1, BIG_SMALL, &zeroed);
+    touch_try(p, BIG_SMALL, &last);
+    assert_true(last.seen_kib > 1000); /* ns, of 2 MiB */
+    assert_int_equal(os_resident_pages(p, GRANULE_SIZE), GRANULE_SIZE / hak_region.page_size);
+    assert_int_equal(os_resident_pages(p + GRANULE_SIZE, GRANULE_SIZE), 0);
+    touch_try(p + GRANULE_SIZE, BIG_LOOKED_AT, &last);
+    assert_int_equal(os_resident_pages(p + GRANULE_SIZE, GRANULE_SIZE), 0);
+    assert_true(big_free(unit_of(p)));
 }
 
 static void a_size_that_is_not_keeps_small_ones(void **state)
@@ -80,7 +128,7 @@ static void a_size_that_is_not_keeps_small_ones(void **state)
     for (int i = 0; i < 20; i++)
         assert_false(look(8 * MIB, 80));
     assert_int_equal(planned(8 * MIB, BIG_HUGE, 100), 0);
-    assert_true(planned(8 * MIB, BIG_PLAIN, 160) >= 150);
+    assert_true(planned(8 * MIB, BIG_PLAIN, 640) >= 600);
 }
 
 static void what_a_program_does_later_counts(void **state)
@@ -88,15 +136,15 @@ static void what_a_program_does_later_counts(void **state)
     (void)state;
     for (int i = 0; i < 4; i++)
         look(16 * MIB, 100);
-    assert_true(planned(16 * MIB, BIG_HUGE, 16) > 0);
+    assert_true(planned(16 * MIB, BIG_HUGE, 8) > 0);
     assert_false(look(16 * MIB, 90)); /* not for so little */
     int looks = 0;
     while (!look(16 * MIB, 10))
         assert_at(looks < 4, ++looks);
-    assert_int_equal(planned(16 * MIB, BIG_HUGE, 16), 0);
+    assert_int_equal(planned(16 * MIB, BIG_HUGE, 8), 0);
     while (!look(16 * MIB, 100))
         assert_at(looks < 40, ++looks);
-    assert_true(planned(16 * MIB, BIG_HUGE, 16) > 0);
+    assert_true(planned(16 * MIB, BIG_HUGE, 8) > 0);
 }
 
 static void settings_go_before_what_is_learnt(void **state)
@@ -156,6 +204,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(the_first_blocks_are_looked_at, learn),
         cmocka_unit_test_setup(a_size_that_is_touched_as_a_whole_gets_huge_pages, learn),
+        cmocka_unit_test_setup(pages_that_are_dearer_are_tried_now_and_then, learn),
+        cmocka_unit_test_setup(what_is_tried_is_timed, learn),
         cmocka_unit_test_setup(a_size_that_is_not_keeps_small_ones, learn),
         cmocka_unit_test_setup(what_a_program_does_later_counts, learn),
         cmocka_unit_test_setup(settings_go_before_what_is_learnt, learn),

@@ -18,6 +18,7 @@ KIB = 1024
 # What touching a KiB anew costs, as in docs/decisions/0047.
 TOUCH_US_PER_KIB = 0.22
 MS_PER_S = 1000
+NS_PER_US = 1000
 # In place of a size: the rule of keys that have none of their own.
 ANY_SIZE = 1
 # Blocks from here on have keys by powers of two.
@@ -53,7 +54,7 @@ class Rule:
 
 
 def _cost_text(us: float) -> str:
-    return f"{us:.0f} us" if us < MS_PER_S else time_text(us / MS_PER_S)
+    return f"{us:.3g} us" if us < MS_PER_S else f"{us / MS_PER_S:.3g} ms"
 
 
 def name_of(least_bytes: int, site: str) -> str:
@@ -128,25 +129,45 @@ class Growth:
 
 
 @dataclass(frozen=True)
-class HugePages:
-    """Whether big blocks of a size have huge pages from then on."""
+class Whole:
+    """Whether big blocks of a size may have huge pages: if they are touched as a whole."""
 
     after_ms: int
     least_bytes: int
-    is_huge: bool
+    may_be_huge: bool
     is_shadow: bool
     touched: float  # share of the pages of those looked at
 
     def sentence(self) -> str:
         shadow = " (shadow)" if self.is_shadow else ""
-        pages = f"{'huge' if self.is_huge else 'small'} pages for {name_of(self.least_bytes, '')}"
-        return f"{pages}{shadow}: {percent_text(self.touched)} of their pages are touched"
+        may = "may" if self.may_be_huge else "may not"
+        blocks = name_of(self.least_bytes, "")
+        share = percent_text(self.touched)
+        return f"{blocks} {may} have huge pages{shadow}: {share} of their pages are touched"
+
+    def as_json(self) -> dict[str, Any]:
+        return {"policy": "whole"} | vars(self)
+
+
+@dataclass(frozen=True)
+class Price:
+    """Which pages they get: those whose first touch is cheaper."""
+
+    after_ms: int
+    is_huge: bool
+    huge_ns: int
+    small_ns: int
+
+    def sentence(self) -> str:
+        pages = "huge" if self.is_huge else "small"
+        huge, small = (_cost_text(ns / NS_PER_US) for ns in (self.huge_ns, self.small_ns))
+        return f"{pages} pages: 2 MiB cost {huge} with huge and {small} with small ones"
 
     def as_json(self) -> dict[str, Any]:
         return {"policy": "huge"} | vars(self)
 
 
-AnyDecision = Decision | Growth | HugePages
+AnyDecision = Decision | Growth | Whole | Price
 
 
 @dataclass(frozen=True)
@@ -197,7 +218,7 @@ def _any_decision(row: Row, rules: list[Rule], sizes: list[int], shown_ms: int) 
         case Policy.MAGAZINE:
             return _growth(row, sizes, shown_ms)
         case Policy.HUGE:
-            return _huge_pages(row, shown_ms)
+            return _whole(row, shown_ms) if number(row, "key") else _price(row, shown_ms)
         case _:
             return _decision(row, rules, shown_ms)
 
@@ -226,11 +247,20 @@ def _growth(row: Row, sizes: list[int], shown_ms: int) -> Growth:
     )
 
 
-def _huge_pages(row: Row, shown_ms: int) -> HugePages:
-    return HugePages(
+def _price(row: Row, shown_ms: int) -> Price:
+    return Price(
+        after_ms=number(row, "ms") - shown_ms,
+        is_huge=bool(number(row, "to")),
+        huge_ns=number(row, "reused_kib"),
+        small_ns=number(row, "seen_kib"),
+    )
+
+
+def _whole(row: Row, shown_ms: int) -> Whole:
+    return Whole(
         after_ms=number(row, "ms") - shown_ms,
         least_bytes=LEAST << number(row, "key") - 1,
-        is_huge=bool(number(row, "to")),
+        may_be_huge=bool(number(row, "to")),
         is_shadow=bool(number(row, "is_shadow")),
         touched=number(row, "reused_kib") / number(row, "seen_kib"),
     )

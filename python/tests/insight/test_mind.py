@@ -101,14 +101,14 @@ def test_a_magazine_that_grew(tmp_path: Path, hakmem: Run) -> None:
 
 
 def test_huge_pages_for_blocks(tmp_path: Path, hakmem: Run) -> None:
-    huge: Row = {"number": 1, "ms": 1500, "policy": 2, "key": 5, "to": 1}
-    path = write(
-        tmp_path,
-        {"process": PROCESS, "decisions": [huge | {"reused_kib": 250, "seen_kib": 256}]},
-    )
-    said = " ".join(hakmem("stats", path, "--decisions").stdout.split())
-    words = "huge pages for blocks of 4.00 MiB to 8.00 MiB: 98 % of their pages are touched"
-    assert words in said
+    row: Row = {"number": 1, "ms": 1500, "policy": 2, "key": 5, "to": 1}
+    whole: Row = row | {"reused_kib": 250, "seen_kib": 256}
+    price: Row = row | {"number": 2, "key": 0, "reused_kib": 123_400, "seen_kib": 1_500_000}
+    path = write(tmp_path, {"process": PROCESS, "decisions": [price, whole]})
+    lines = hakmem("stats", path, "--decisions").stdout.splitlines()
+    may = "blocks of 4.00 MiB to 8.00 MiB may have huge pages: 98 % of their pages are touched"
+    assert may in lines[0]
+    assert "huge pages: 2 MiB cost 123 us with huge and 1.5 ms with small ones" in lines[1]
 
 
 def test_nothing_decided(hakmem: Run, tmp_path: Path) -> None:

@@ -14,8 +14,9 @@ enum {
     WHOLE_FROM = 240,  /* from here on it is touched as a whole, */
     WHOLE_BELOW = 224, /* and below this not any more */
     NEW_SHARE = 4,     /* of what is known: a new look or price counts for one part of so many */
-    OTHER_EVERY = 32,   /* one of so many blocks has the pages that are dearer so far */
-    OTHER_TURN = 17,    /* ... in this turn, in which none is looked at */
+    FAR_ABOVE = 4,     /* times the price so far */
+    OTHER_EVERY = 32,  /* one of so many blocks has the pages that are dearer so far */
+    OTHER_TURN = 17,   /* ... in this turn, in which none is looked at */
     CHEAPER_SHARE =
         8, /* huge pages have to be cheaper by one part in so many to be chosen, and to be dearer to
                          * be dropped */
@@ -65,11 +66,18 @@ static bool is_huge_cheaper(uint64_t small, uint64_t huge, bool before)
     return before ? huge <= small : huge + small / CHEAPER_SHARE < small;
 }
 
+/* One that is far above the others counts as that: the kernel had something else to do. */
+static uint64_t new_price(uint64_t before, uint64_t ns)
+{
+    if (before == 0)
+        return ns;
+    return (before * (NEW_SHARE - 1) + least_of(ns, before * FAR_ABOVE)) / NEW_SHARE;
+}
+
 bool touch_note_price(enum big_pages pages, uint64_t ns, struct decision *d)
 {
     _Atomic uint64_t *price = pages == BIG_HUGE ? &huge_price : &small_price;
-    uint64_t before = load_relaxed(price);
-    store_relaxed(price, before == 0 ? ns : (before * (NEW_SHARE - 1) + ns) / NEW_SHARE);
+    store_relaxed(price, new_price(load_relaxed(price), ns));
     uint64_t small = load_relaxed(&small_price), huge = load_relaxed(&huge_price);
     bool was = load_relaxed(&huge_is_cheaper), is = is_huge_cheaper(small, huge, was);
     store_relaxed(&huge_is_cheaper, is);

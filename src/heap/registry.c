@@ -82,7 +82,8 @@ static void set_state(struct heap *h, enum heap_state to)
         if (listed != 0)
             registry_count_orphaned(class, is ? listed : -listed);
     }
-    /* release, and acquire where remote.c reads it: see there. */
+    /* release, and acquire where remote.c reads it: see there.
+     * model: relaxed would do, the inbox's exchange comes after it and is what the sender's push meets. */
     store_release(&h->state, (uint32_t)to);
 }
 
@@ -357,6 +358,7 @@ static bool fork_take_heaps(void)
 {
     for (;;) {
         bool made_way = false;
+        /* model: relaxed would do, the address is only compared. */
         struct heap *newest = load_acquire(&registry.all);
         registry_each(fork_take_heap, &made_way);
         if (made_way || !fork_take_global(FORK_REGISTRY))

@@ -116,6 +116,7 @@ static void help(struct heap *h, struct heap *other)
     heap_unlock_visited(other);
 }
 
+/* model: relaxed would do for the state, which the push's order brings and whose heap is then locked. */
 static bool wants_help(struct heap *to)
 {
     return load_acquire(&to->state) == HEAP_ORPHAN ||

@@ -112,6 +112,7 @@ static struct live_area *map_area(void)
 struct live_area *live_make(void)
 {
     bool due = true;
+    /* model: any order would do, one thread gets the flag and nothing comes with it. */
     if (!atomic_compare_exchange_strong(&hak_live.due, &due, false))
         return NULL;
     struct live_area *a = map_area();

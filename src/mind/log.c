@@ -2,10 +2,11 @@
 
 #include "live/live.h"
 
+static uint64_t decisions;
+
 /* A reader takes a row for what it says if its number is not 0 and the same before and after. */
 void log_decision(const struct decision *d, uint64_t now_ms)
 {
-    static uint64_t decisions;
     struct live_area *a = live_area();
     uint64_t number = decisions++;
     if (a == NULL)

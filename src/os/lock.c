@@ -9,7 +9,11 @@
 
 #include "os/os.h"
 
-enum { SPINS_BEFORE_SLEEP = 100, SPINS_BEFORE_GIVING_UP = 200000, PATIENCE_MS = 100 };
+#ifndef SPINS_BEFORE_SLEEP /* where every turn is explored (tests/model) it is one */
+#define SPINS_BEFORE_SLEEP 100
+#endif
+
+enum { SPINS_BEFORE_GIVING_UP = 200000, PATIENCE_MS = 100 };
 
 static void futex(struct lock *l, int operation, uint32_t value)
 {

@@ -197,16 +197,15 @@ static void show_in(struct live_area *a, size_t unit, uint32_t what)
     live_raise_used(a, LIVE_TABLE_units, (uint32_t)unit + 1);
 }
 
-/* No area after the fence: whoever makes one has a fence to come, after which the line is read. */
+/* Whoever makes an area writes the same row from the line, and has a fence as well. If the maker's is the later one,
+ * the line is read after it; if it is the earlier one there is an area here, and this row is stored after the
+ * maker's. Without a fence between line and row both could be too old. */
 void unit_show(size_t unit)
 {
     uint32_t what = what_lies_in(unit);
     store_relaxed(&slab_at(unit)->shown, what);
+    atomic_thread_fence(memory_order_seq_cst);
     struct live_area *a = live_area();
-    if (a == NULL) {
-        atomic_thread_fence(memory_order_seq_cst);
-        a = live_area();
-    }
     if (a != NULL && unit < LIVE_ROWS_units)
         show_in(a, unit, what);
 }

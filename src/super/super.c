@@ -30,11 +30,13 @@ static _Atomic uint64_t *purgeable_bits(size_t granule)
     return &super_groups[granule / BITS].purgeable;
 }
 
+/* model: the release half is what counts here, a setter reads nothing that a clearer wrote. */
 static void bit_set(_Atomic uint64_t *bits, size_t granule)
 {
     atomic_fetch_or_explicit(bits, (uint64_t)1 << (granule % BITS), memory_order_acq_rel);
 }
 
+/* model: the acquire half is what counts here, nothing is handed to a setter. */
 static void bit_clear(_Atomic uint64_t *bits, size_t granule)
 {
     atomic_fetch_and_explicit(bits, ~((uint64_t)1 << (granule % BITS)), memory_order_acq_rel);
@@ -70,6 +72,7 @@ static void clear_available_if_full(size_t granule)
 {
     struct super *s = super_at(granule);
     bit_clear(available_bits(granule), granule);
+    /* model: relaxed would do, the clearing has acquired what the mask's setter released. */
     if (load_acquire(&s->free) != 0)
         bit_set(available_bits(granule), granule);
 }

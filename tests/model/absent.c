@@ -1,0 +1,197 @@
+/* What the library's sources call in the layers that a model leaves out: the kernel, runs of pages, the purge,
+ * the sampler. Memory is an arena that is all zeros whenever a scenario is set up. */
+#include "model.h"
+
+#include <sys/mman.h>
+
+#include "big/big.h"
+#include "control/options.h"
+#include "os/os.h"
+#include "pages/pages.h"
+#include "pressure/pressure.h"
+#include "profile/sampler.h"
+#include "purge/purge.h"
+#include "purge/show.h"
+#include "region/region.h"
+
+#define ARENA_SIZE ((size_t)256 << 20)
+enum { PAGE = 4096 };
+
+struct options hak_options;
+struct option_sources hak_option_sources;
+struct pressure hak_pressure;
+
+static size_t arena_used;
+
+/* Outlives what a scenario undoes. */
+__attribute__((no_sanitize("thread"))) static char *arena(void)
+{
+    static char *at;
+    if (at == NULL) {
+        at = mmap(NULL, ARENA_SIZE, PROT_READ | PROT_WRITE,
+                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        model_assert(at != MAP_FAILED);
+    }
+    return at;
+}
+
+void *os_reserve(size_t size)
+{
+    char *at = arena();
+    if (size > ARENA_SIZE - arena_used)
+        return NULL;
+    arena_used += size;
+    return at + arena_used - size;
+}
+
+void *model_next_reserved(void)
+{
+    return arena() + arena_used;
+}
+
+void *os_share(size_t size)
+{
+    return os_reserve(size);
+}
+
+bool os_commit(void *at, size_t size)
+{
+    return at != NULL && size != 0;
+}
+
+bool os_allow_reading(void *at, size_t size)
+{
+    return os_commit(at, size);
+}
+
+bool os_map_over(void *at, size_t size)
+{
+    return os_commit(at, size);
+}
+
+enum os_result os_map_at(void *at, size_t size)
+{
+    return os_commit(at, size) ? OS_OK : OS_NO_MEMORY;
+}
+
+bool os_unmap(void *at, size_t size)
+{
+    return os_commit(at, size);
+}
+
+/* As the kernel does it: the pages are written to, seen by whoever is given them later. */
+bool os_purge(void *at, size_t size)
+{
+    for (size_t i = 0; i < size; i += UNIT_SIZE)
+        *(uint64_t *)(void *)((char *)at + i) = 0;
+    return true;
+}
+
+void os_prefault(void *at, size_t size)
+{
+    (void)at;
+    (void)size;
+}
+
+void os_advise_huge(void *at, size_t size, bool wanted)
+{
+    (void)at;
+    (void)size;
+    (void)wanted;
+}
+
+size_t os_page_size(void)
+{
+    return PAGE;
+}
+
+size_t os_physical_memory(void)
+{
+    return ARENA_SIZE;
+}
+
+size_t os_address_limit(void)
+{
+    return SIZE_MAX;
+}
+
+uint64_t os_random(void)
+{
+    return 0;
+}
+
+uint64_t os_now_ms(void)
+{
+    return 0;
+}
+
+uint32_t os_thread_id(void)
+{
+    return (uint32_t)model_hooks->self() + 1;
+}
+
+void os_fatal(const char *format, ...)
+{
+    model_hooks->fail(format);
+    __builtin_unreachable();
+}
+
+ptrdiff_t pages_take(uint32_t n, uint32_t alignment, bool *zeroed)
+{
+    (void)n;
+    (void)alignment;
+    *zeroed = false;
+    return REGION_NONE;
+}
+
+void pages_give(size_t page, uint32_t n)
+{
+    (void)page;
+    (void)n;
+}
+
+void purge_note_fresh(size_t bytes)
+{
+    (void)bytes;
+}
+
+void purge_show(void) {}
+
+void sampler_start(struct sampler *s)
+{
+    s->left = INT64_MAX;
+}
+
+bool sampled_free(void *p)
+{
+    (void)p;
+    return false;
+}
+
+struct lock *sampler_lock(void)
+{
+    static struct lock lock;
+    return &lock;
+}
+
+void sampler_give_up(void) {}
+
+struct lock *purge_lock(void)
+{
+    static struct lock lock;
+    return &lock;
+}
+
+struct lock *big_lock(void)
+{
+    static struct lock lock;
+    return &lock;
+}
+
+struct lock *pages_lock(void)
+{
+    static struct lock lock;
+    return &lock;
+}
+
+void pressure_forget_looker(void) {}

@@ -1,0 +1,83 @@
+#include "heaps.h"
+
+#include "pressure/pressure.h"
+#include "super/super.h"
+
+void heaps_touch_unit(size_t unit)
+{
+    (void)unit_word(unit);
+    (void)load_relaxed(&slab_at(unit)->heap);
+    (void)load_relaxed(&slab_at(unit)->shown);
+}
+
+void heaps_touch(struct heap *h)
+{
+    model_hooks->ignore(h->counters, sizeof h->counters); /* one writer, readers want any value */
+    (void)load_relaxed(&h->lock.state);
+    (void)load_relaxed(&h->lock.holder);
+    (void)load_relaxed(&h->state);
+    (void)load_relaxed(&h->row);
+    (void)load_relaxed(&h->inbox);
+    (void)load_relaxed(&h->inbox_bytes);
+    (void)load_relaxed(&h->inbox_shown);
+    (void)magazine_kept(magazine_of(h, MODEL_CLASS));
+    heaps_touch_unit(unit_of(h));
+}
+
+struct heap *heaps_attach(int thread)
+{
+    struct heap *h = registry_attach();
+    model_assert(h != NULL);
+    model_thread_of(thread)->heap = h;
+    model_thread_of(thread)->depth = 1;
+    /* What is constant, and classes that are not the scenario's, are not worth exploring. */
+    model_hooks->ignore(hak_classes, sizeof hak_classes);
+    for (uint32_t class = 0; class < CLASS_COUNT; class ++) {
+        if (class != MODEL_CLASS) {
+            model_hooks->ignore(magazine_of(h, class), sizeof(struct magazine));
+            model_hooks->ignore(&h->classes[class], sizeof h->classes[class]);
+        }
+    }
+    heaps_touch(h);
+    (void)kept_bytes();
+    (void)units_in_use();
+    (void)units_dirty();
+    (void)load_relaxed(&hak_pressure.level);
+    (void)live_area();
+    registry_count_orphaned(MODEL_CLASS, 0);
+    return h;
+}
+
+void *heaps_block(struct heap *h)
+{
+    lock_take(&h->lock);
+    void *p = heap_take_one(h, MODEL_CLASS);
+    heap_unlock(h);
+    model_assert(p != NULL);
+    heaps_touch_unit(unit_of(p));
+    return p;
+}
+
+void heaps_send(struct heap *h, void *p)
+{
+    remote_send(h, unit_word(unit_of(p)), p, false);
+    outbox_flush_all(h);
+}
+
+void heaps_push(void *p)
+{
+    inbox_push(heap_of_word(unit_word(unit_of(p))), p, hak_classes[MODEL_CLASS].size);
+}
+
+void heaps_prepare(struct heap *h, void *p)
+{
+    remote_send(h, unit_word(unit_of(p)), p, false);
+    struct parcel *parcel = outbox_for(h, heap_of_word(unit_word(unit_of(p))))->parcel;
+    model_assert(parcel != NULL);
+    heaps_touch_unit(unit_of(parcel));
+}
+
+size_t heaps_in_use(struct heap *h)
+{
+    return h->classes[MODEL_CLASS].used - magazine_kept(magazine_of(h, MODEL_CLASS));
+}

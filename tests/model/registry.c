@@ -1,0 +1,50 @@
+/* The list of all heaps (heap/registry.c): a heap that is found is whole. */
+#include "heaps.h"
+
+static struct heap *next; /* where the next one will be */
+
+static void setup(void)
+{
+    struct heap *first = heaps_attach(0);
+    model_thread_of(1)->heap = first;
+    next = (struct heap *)(void *)((char *)first + UNIT_SIZE);
+    heaps_touch(next);
+    heaps_touch((struct heap *)(void *)((char *)next + UNIT_SIZE));
+    (void)region_top();
+    for (uint32_t class = 0; class < CLASS_COUNT; class ++)
+        registry_count_orphaned(class, 0);
+}
+
+static void look(struct heap *h, void *context)
+{
+    (void)context;
+    model_assert(h->small_offset[1] == hak_small_offset[1]); /* plain: a race if it is not whole */
+}
+
+static void join_and_look(int index)
+{
+    if (index == 0) {
+        model_assert(registry_attach() == next);
+        return;
+    }
+    registry_each(look, NULL);
+}
+
+static void check(void) {}
+
+/* Who wants any heap for a moment passes the new one. */
+static void join_and_borrow(int index)
+{
+    if (index == 0)
+        model_assert(registry_attach() != NULL);
+    else {
+        struct heap *h = registry_borrow();
+        model_assert(h != NULL);
+        heap_unlock_visited(h);
+    }
+}
+
+const struct model_scenario registry_borrowed = {"registry.borrowed", 2,    2, 2048, setup,
+                                                 join_and_borrow,     check};
+const struct model_scenario registry_joined = {"registry.joined", 2,    0, 2048, setup,
+                                               join_and_look,     check};

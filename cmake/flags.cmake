@@ -28,6 +28,12 @@ else()
     set(HAK_CHECKED 0)
 endif()
 
+if(HAK_BUILD_FLAVOUR STREQUAL secure)
+    set(HAK_SECURE 1)
+else()
+    set(HAK_SECURE 0)
+endif()
+
 option(HAKMEM_PROBES "Probes for bpftrace, perf and others on slow paths (needs <sys/sdt.h>)" ON)
 if(HAKMEM_PROBES)
     include(CheckIncludeFile)
@@ -48,6 +54,7 @@ set(HAK_FRAME_POINTERS -fno-omit-frame-pointer -momit-leaf-frame-pointer)
 function(hak_library_flags target)
     target_compile_definitions(${target} PRIVATE HAK_INTERPOSE=${HAK_INTERPOSE}
                                                  HAK_CHECKED=${HAK_CHECKED}
+                                                 HAK_SECURE=${HAK_SECURE}
                                                  HAK_PROBES=${HAK_PROBES})
     # Frame pointers in all that calls: by them src/profile leaves the library's frames, without touching its
     # unwind tables. The fast paths call nothing and have none.

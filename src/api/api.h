@@ -6,6 +6,7 @@
 
 #include "front/check.h"
 #include "front/front.h"
+#include "front/secure.h"
 #include "hakmem/hakmem.h"
 
 /* HAK_INTERPOSE: the standard names are defined as well. Off where a sanitizer owns them. */
@@ -19,19 +20,25 @@ void hak_start(void);
 
 #define SAME_AS(function) __attribute__((alias(#function), visibility("default")))
 
+/* A block of secure_request(size) bytes goes to the program. */
+HAK_INLINE void *api_out(void *p, size_t size)
+{
+    return check_out(secure_out(p, size));
+}
+
 HAK_INLINE void *api_alloc(size_t size)
 {
-#if HAK_CHECKED
-    return check_out(front_alloc(size));
-#else
-    return front_alloc(size);
-#endif
+    return api_out(front_alloc(secure_request(size)), size);
 }
 
 HAK_INLINE void api_free(void *p, const char *what)
 {
     check_in(p, what);
+#if HAK_SECURE
+    secure_free(p, what);
+#else
     front_free(p);
+#endif
 }
 
 #endif

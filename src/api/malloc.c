@@ -37,7 +37,7 @@ HAK_EXPORT void *hak_calloc(size_t count, size_t size)
     size_t total;
     if (HAK_UNLIKELY(__builtin_mul_overflow(count, size, &total)))
         return too_large();
-    return check_out(front_alloc_zeroed(total));
+    return api_out(front_alloc_zeroed(secure_request(total)), total);
 }
 
 static void *resize(void *p, size_t size, const char *what)
@@ -50,7 +50,11 @@ static void *resize(void *p, size_t size, const char *what)
     }
     /* Out of the map first: once freed, the block may be another thread's at any time. */
     check_in(p, what);
+#if HAK_SECURE
+    void *q = secure_realloc(p, size, what);
+#else
     void *q = front_realloc(p, size);
+#endif
     check_out(q != NULL ? q : p);
     return q;
 }
@@ -68,11 +72,16 @@ HAK_EXPORT void *hak_reallocarray(void *p, size_t count, size_t size)
     return resize(p, total, "reallocarray");
 }
 
+HAK_INLINE void *alloc_aligned(size_t alignment, size_t size)
+{
+    return api_out(front_alloc_aligned(alignment, secure_request(size)), size);
+}
+
 HAK_EXPORT void *hak_aligned_alloc(size_t alignment, size_t size)
 {
     if (HAK_UNLIKELY(!is_power_of_two(alignment)))
         return not_an_alignment();
-    return check_out(front_alloc_aligned(alignment, size));
+    return alloc_aligned(alignment, size);
 }
 
 HAK_EXPORT void *hak_memalign(size_t alignment, size_t size) SAME_AS(hak_aligned_alloc);
@@ -82,7 +91,7 @@ HAK_EXPORT int hak_posix_memalign(void **out, size_t alignment, size_t size)
     if (!is_power_of_two(alignment) || alignment % sizeof(void *) != 0)
         return EINVAL;
     int saved = errno;
-    void *p = check_out(front_alloc_aligned(alignment, size));
+    void *p = alloc_aligned(alignment, size);
     errno = saved;
     if (p == NULL)
         return ENOMEM;
@@ -97,7 +106,7 @@ static size_t page_size(void)
 
 HAK_EXPORT void *hak_valloc(size_t size)
 {
-    return check_out(front_alloc_aligned(page_size(), size));
+    return alloc_aligned(page_size(), size);
 }
 
 HAK_EXPORT void *hak_pvalloc(size_t size)
@@ -105,13 +114,17 @@ HAK_EXPORT void *hak_pvalloc(size_t size)
     size_t page = page_size();
     if (size > PTRDIFF_MAX)
         return too_large();
-    return check_out(front_alloc_aligned(page, size == 0 ? page : round_up(size, page)));
+    return alloc_aligned(page, size == 0 ? page : round_up(size, page));
 }
 
 HAK_EXPORT size_t hak_usable_size(const void *p)
 {
     check_live(p, "malloc_usable_size");
+#if HAK_SECURE
+    return p == NULL ? 0 : secure_size(p);
+#else
     return p == NULL ? 0 : front_usable(p, "malloc_usable_size");
+#endif
 }
 
 HAK_EXPORT void hak_free_sized(void *p, size_t size)

@@ -68,25 +68,26 @@ static HAK_NOINLINE void *new_slow(size_t size)
 /* m: size_t, St11align_val_t: align_val_t, RKSt9nothrow_t: const nothrow_t &; w: new, a: array. */
 HAK_EXPORT void *_Znwm(size_t size)
 {
-    return check_out(front_alloc_or(size, new_slow));
+    return api_out(front_alloc_or(secure_request(size), new_slow), size);
 }
 
 HAK_EXPORT void *_ZnwmRKSt9nothrow_t(size_t size, const void *tag)
 {
-    void *p = front_alloc(size);
-    return HAK_LIKELY(p != NULL) ? check_out(p) : new_or_null(1, size, tag);
+    void *p = front_alloc(secure_request(size));
+    return HAK_LIKELY(p != NULL) ? api_out(p, size) : new_or_null(1, size, tag);
 }
 
 HAK_EXPORT void *_ZnwmSt11align_val_t(size_t size, size_t alignment)
 {
-    void *p = front_alloc_aligned(alignment, size);
-    return check_out(HAK_LIKELY(p != NULL) ? p : new_or_throw(alignment, size));
+    size_t bytes = secure_request(size);
+    void *p = front_alloc_aligned(alignment, bytes);
+    return api_out(HAK_LIKELY(p != NULL) ? p : new_or_throw(alignment, bytes), size);
 }
 
 HAK_EXPORT void *_ZnwmSt11align_val_tRKSt9nothrow_t(size_t size, size_t alignment, const void *tag)
 {
-    void *p = front_alloc_aligned(alignment, size);
-    return HAK_LIKELY(p != NULL) ? check_out(p) : new_or_null(alignment, size, tag);
+    void *p = front_alloc_aligned(alignment, secure_request(size));
+    return HAK_LIKELY(p != NULL) ? api_out(p, size) : new_or_null(alignment, size, tag);
 }
 
 HAK_EXPORT void _ZdlPv(void *p)

@@ -1,4 +1,4 @@
-/* The library's constructor and what is printed at exit. */
+/* The library's constructor, and what is looked at and printed at exit. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -48,8 +48,9 @@ static HAK_COLD void write_profile(void)
                 hak_options.profile_output, (size_t)errno);
 }
 
-__attribute__((destructor)) static void print_at_exit(void)
+__attribute__((destructor)) static HAK_COLD void process_exits(void)
 {
+    front_verify();
     if (hak_options.stats)
         print_numbers();
     if (hak_options.profile_output[0] != '\0')

@@ -25,6 +25,12 @@
 #define HAK_CHECKED 0
 #endif
 
+/* HAK_SECURE: blocks are surrounded by what shows writes beside them, and wait before they are used again. Set in the
+ * build `secure`. */
+#ifndef HAK_SECURE
+#define HAK_SECURE 0
+#endif
+
 /* A unit is the smallest piece of address space with an owner; a slab is one or more units. */
 #define UNIT_SHIFT 16
 #define UNIT_SIZE ((size_t)1 << UNIT_SHIFT)

@@ -2,6 +2,7 @@
 
 #include "big/big.h"
 #include "front/check.h"
+#include "front/secure.h"
 #include "heap/registry.h"
 #include "heap/runs.h"
 #include "os/os.h"
@@ -54,30 +55,6 @@ static bool is_in_parcel(uintptr_t block)
     return false;
 }
 
-static bool starts_block(const struct slab *s, const struct block *b)
-{
-    return (const char *)b >= slab_base(s) && (const char *)b < slab_frontier(s) &&
-           slab_block_starts_at(s, b);
-}
-
-/* Of a slab whose free blocks are linked: whether the block is among them. The links are the program's to
- * destroy, so none is followed that leaves the slab, and never more than there are blocks. `*damaged`: one
- * would have. */
-static bool is_linked(const struct slab *s, uintptr_t block, bool *damaged)
-{
-    const struct block *b = s->free;
-    for (uint32_t n = 0; b != NULL && n < hak_classes[s->class].capacity; n++) {
-        if (!starts_block(s, b)) {
-            *damaged = true;
-            return false;
-        }
-        if ((uintptr_t)b == block)
-            return true;
-        b = __atomic_load_n(&b->next, __ATOMIC_RELAXED);
-    }
-    return false;
-}
-
 /* A block that has been cut. */
 static void find_state(struct place *p, const struct slab *s, uint32_t index)
 {
@@ -89,7 +66,7 @@ static void find_state(struct place *p, const struct slab *s, uint32_t index)
     if (search.in != NULL)
         return;
     if (slab_is_mapped(s) ? slab_knows_free(s, (void *)p->block, index)
-                          : is_linked(s, p->block, &damaged))
+                          : slab_lists(s, (void *)p->block, &damaged))
         p->state = ", back in its slab";
     else if (is_in_parcel(p->block))
         p->state = ", freed by this thread, on its way to its heap";
@@ -299,6 +276,23 @@ static void in_window(struct place *p, size_t unit)
         in_pages(p, unit);
 }
 
+#if HAK_SECURE
+/* The heaps know of the program's blocks what surrounds them, and nothing of those that wait. */
+static void find_in_surrounded(struct place *p)
+{
+    if (p->kind != PLACE_LIVE)
+        return;
+    if (!check_is_live((void *)p->block)) {
+        p->kind = PLACE_FREE;
+        p->state = ", waiting to be used again";
+        return;
+    }
+    size_t size = secure_size((void *)p->block);
+    if (p->at - p->block >= size)
+        of_block(p, p->block, size, PLACE_BEHIND);
+}
+#endif
+
 void place_find(struct place *p, uintptr_t at)
 {
     size_t unit = unit_of((void *)at);
@@ -307,6 +301,9 @@ void place_find(struct place *p, uintptr_t at)
         in_window(p, unit);
     else if (region_in_arrays(at))
         p->kind = PLACE_ARRAYS;
+#if HAK_SECURE
+    find_in_surrounded(p);
+#endif
 }
 
 bool place_is_block(const struct place *p)

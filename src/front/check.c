@@ -5,6 +5,7 @@
 #include <errno.h>
 
 #include "front/front.h"
+#include "front/secure.h"
 #include "heap/runs.h"
 #include "os/os.h"
 
@@ -46,6 +47,15 @@ static bool find_bit(const void *p, _Atomic uint64_t **word, uint64_t *bit)
     return true;
 }
 
+static void drop(void *p)
+{
+#if HAK_SECURE
+    secure_drop(p);
+#else
+    front_free(p);
+#endif
+}
+
 void *check_out(void *p)
 {
     _Atomic uint64_t *word;
@@ -53,13 +63,19 @@ void *check_out(void *p)
     if (p == NULL)
         return NULL;
     if (!find_bit(p, &word, &bit)) {
-        front_free(p); /* a block that cannot be marked would not be known when it is freed */
+        drop(p); /* a block that cannot be marked would not be known when it is freed */
         errno = ENOMEM;
         return NULL;
     }
     if ((or_relaxed(word, bit) & bit) != 0)
         os_fatal("malloc: block %p is handed out twice: the heap is corrupt", (uintptr_t)p);
     return p;
+}
+
+/* A run or big block, now or until it was freed; one that waits to be used again (secure.h) is still known as live. */
+static bool is_of_pages(uintptr_t word)
+{
+    return word == WORD_FREED || word == WORD_RUN || word == WORD_BIG;
 }
 
 static _Noreturn void die(const void *p, const char *what)
@@ -69,7 +85,7 @@ static _Noreturn void die(const void *p, const char *what)
     if (unit >= hak_region.units)
         os_fatal("%s(%p): invalid pointer: it was not allocated by hakmem", what, at);
     bool starts = word > WORD_TAG_MAX ? slab_block_starts_at(slab_of_unit(unit), p)
-                                      : word == WORD_FREED && p == run_address(unit);
+                                      : is_of_pages(word) && p == run_address(unit);
     if (starts)
         os_fatal("%s(%p): double free or use after free: the block is free already", what, at);
     if (word > WORD_TAG_MAX)
@@ -113,8 +129,12 @@ void check_size(const void *p, size_t alignment, size_t size, const char *what)
         return;
     check_live(p, what);
     check_alignment(p, alignment, what);
-    size_t usable = front_usable(p, what);
-    if (front_usable_for(alignment, size) != usable)
+#if HAK_SECURE
+    size_t usable = secure_size(p), expected = size;
+#else
+    size_t usable = front_usable(p, what), expected = front_usable_for(alignment, size);
+#endif
+    if (expected != usable)
         os_fatal("%s(%p): wrong size: %u was given for a block of %u bytes", what, (uintptr_t)p,
                  size, usable);
 }

@@ -5,9 +5,11 @@
 #include <string.h>
 
 #include "big/big.h"
+#include "front/secure.h"
 #include "hakmem/inline.h"
 #include "heap/registry.h"
 #include "heap/runs.h"
+#include "heap/verify.h"
 #include "mind/keep.h"
 #include "mind/touch.h"
 #include "os/os.h"
@@ -401,6 +403,15 @@ HAK_COLD size_t front_trim(void)
     size_t bytes = purge_everything();
     thread_leave();
     return bytes;
+}
+
+HAK_COLD void front_verify(void)
+{
+    secure_verify();
+    struct heap *h = hak_thread.heap;
+    if (thread_enter() == 1)
+        heaps_verify(h != &hak_empty_heap ? h : NULL);
+    thread_leave();
 }
 
 /* ---- what a pointer is ---- */

@@ -29,6 +29,9 @@ size_t front_usable_for(size_t alignment, size_t size);
 /* Gives back all the calling thread and the pool keep for reuse. Returns bytes. */
 size_t front_trim(void);
 
+/* At a normal end of the process: ends it otherwise if what was freed last was not to be freed. */
+void front_verify(void);
+
 /* Sets up what cannot be set up at link time. Runs as the library's constructor, or earlier. */
 void front_init(void);
 

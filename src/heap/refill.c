@@ -10,6 +10,7 @@
 #include "control/options.h"
 #include "heap/heap.h"
 #include "heap/registry.h"
+#include "heap/shuffle.h"
 #include "pressure/pressure.h"
 #include "purge/purge.h"
 
@@ -253,6 +254,7 @@ static void *fill(struct heap *h, uint32_t class, bool *zeroed)
     probe_refill(class, taken);
     if (taken < wanted)
         memmove(end - taken, top, taken * sizeof *top);
+    blocks_shuffle(end - taken, taken);
     magazine_open(m, end - taken);
     return magazine_pop(m);
 }

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -56,6 +57,17 @@ uint64_t os_random(void)
     for (int i = 8; bytes != NULL && i < 16; i++)
         value = value << 8 | bytes[i];
     return value;
+}
+
+uintptr_t os_secret(void)
+{
+    uint64_t both[2] = {0}, mixed;
+    const void *bytes = (const void *)getauxval(AT_RANDOM);
+    if (bytes != NULL)
+        memcpy(both, bytes, sizeof both);
+    mixed = (both[0] ^ both[1] >> 32) * UINT64_C(0xbf58476d1ce4e5b9) + both[1];
+    mixed = (mixed ^ mixed >> 29) * UINT64_C(0x94d049bb133111eb);
+    return (uintptr_t)(mixed ^ mixed >> 32);
 }
 
 uint32_t os_thread_id(void)
@@ -131,6 +143,11 @@ bool os_allow_reading(void *at, size_t size)
 bool os_commit(void *at, size_t size)
 {
     return protect(at, size, PROT_READ | PROT_WRITE);
+}
+
+bool os_guard(void *at, size_t size)
+{
+    return protect(at, size, PROT_NONE);
 }
 
 bool os_map_over(void *at, size_t size)

@@ -19,6 +19,9 @@ size_t os_address_limit(void);
 /* Unpredictable bits, for the placement of the window. */
 uint64_t os_random(void);
 
+/* Bits that the placement of the window does not give away. */
+uintptr_t os_secret(void);
+
 /* The calling thread's number, as in /proc/PID/task. */
 uint32_t os_thread_id(void);
 
@@ -41,6 +44,9 @@ bool os_allow_reading(void *at, size_t size);
 
 /* Makes reserved address space read-write. */
 bool os_commit(void *at, size_t size);
+
+/* Makes mapped memory of whole pages such that no access is allowed, until os_commit. */
+bool os_guard(void *at, size_t size);
 
 /* Maps over a range that this library reserved before. */
 bool os_map_over(void *at, size_t size);

@@ -194,6 +194,7 @@ bool region_init(void)
         hak_region.page_size = os_page_size();
         ready = choose_window();
         if (ready) {
+            hak_region.key = os_secret();
             /* The bound comes last and without the words it guards it would be a lie. */
             hak_region.units = hak_region.granules * GRANULE_UNITS;
             store_release(&region.ready, true);

@@ -48,6 +48,7 @@ struct region {
     struct super *supers;     /* granule 0's; downwards: super_at (super.h) */
     size_t granules;
     size_t page_size;
+    uintptr_t key; /* random: links in free blocks are kept exclusive-or this (slab.h) */
 };
 
 extern struct region hak_region __attribute__((visibility("hidden")));

@@ -69,13 +69,49 @@ void slab_restart(struct slab *s)
     s->carved = 0;
 }
 
+/* The links are the program's to destroy: none is followed that leaves the slab, and never more than there are blocks. */
+HAK_COLD bool slab_lists(const struct slab *s, const void *p, bool *damaged)
+{
+    const struct block *b = s->free;
+    *damaged = false;
+    for (uint32_t n = 0; b != NULL && n < hak_classes[s->class].capacity; n++) {
+        if (!slab_block_starts_at(s, b)) {
+            *damaged = true;
+            return false;
+        }
+        if (b == p)
+            return true;
+        b = link_code(b, __atomic_load_n(&b->next, __ATOMIC_RELAXED));
+    }
+    return false;
+}
+
+bool slab_has_listed(const struct slab *s, const void *p)
+{
+    bool damaged;
+    return s->free != NULL && HAK_UNLIKELY(block_looks_linked(p)) && slab_lists(s, p, &damaged);
+}
+
+HAK_COLD void die_overwritten(const struct block *b)
+{
+    os_fatal(
+        "malloc: the free block %p has been overwritten: written to after it was freed, or from "
+        "beside it",
+        (uintptr_t)b);
+}
+
+/* The word is cleared, so that the block does not look as if it were free when it comes back. */
 static uint32_t take_listed(struct slab *s, void **out, uint32_t n)
 {
-    uint32_t taken = 0;
+    uint32_t taken = 0, most = s->carved - s->used;
     struct block *b = s->free;
     for (; taken < n && b != NULL; taken++) {
+        if (HAK_UNLIKELY(!block_looks_linked(b) || taken == most))
+            die_overwritten(b);
+        struct block *next = link_code(b, b->next);
+        b->next = NULL;
         out[taken] = b;
-        b = b->next;
+        b = next;
     }
     s->free = b;
     return taken;

@@ -27,10 +27,17 @@ struct class_info {
 
 extern const struct class_info hak_classes[CLASS_COUNT] __attribute__((visibility("hidden")));
 
-/* A free block of a list: its first word links it, nothing else of it is touched. */
+/* A free block of a list: its first word links it, nothing else of it is touched. In a slab's list that word is
+ * the exclusive or of the next block's address, its own and a key: what a program writes there leads nowhere, and
+ * a block that is in the list already shows it. */
 struct block {
     struct block *next;
 };
+
+HAK_INLINE struct block *link_code(const struct block *b, const struct block *next)
+{
+    return (struct block *)((uintptr_t)next ^ (uintptr_t)b ^ hak_region.key);
+}
 
 /* What is known of a slab's freed blocks: from 64 bytes on a bit for each, in the region's side array, so
  * that none of them is touched while it is free (it may have been for long, or in another thread's cache);
@@ -195,11 +202,27 @@ HAK_INLINE char *slab_frontier(const struct slab *s)
     return slab_base(s) + (size_t)s->carved * hak_classes[s->class].size;
 }
 
-/* Whether the block is known to be free: of a list only the newest is. */
+/* Whether the first word is a link of a slab's list: it leads into the same unit, or ends the list. */
+HAK_INLINE bool block_looks_linked(const struct block *b)
+{
+    uintptr_t code = (uintptr_t)b->next ^ hak_region.key; /* the next block's address ^ its own */
+    return code >> UNIT_SHIFT == 0 || code == (uintptr_t)b;
+}
+
+/* Whether the block is in the slab's list of free blocks. `*damaged`: a link in it leads nowhere. */
+bool slab_lists(const struct slab *s, const void *p, bool *damaged);
+
+/* A free block's first word is none that the list had there. */
+_Noreturn void die_overwritten(const struct block *b);
+
+/* The same, quickly where it is not. A block that was cut in advance is read only if others are listed. */
+bool slab_has_listed(const struct slab *s, const void *p);
+
+/* Whether the block is known to be free. */
 HAK_INLINE bool slab_knows_free(const struct slab *s, const void *p, uint32_t index)
 {
     if (!slab_is_mapped(s))
-        return s->free == p;
+        return slab_has_listed(s, p);
     return (slab_map(s)[index / 64] >> (index % 64) & 1) != 0;
 }
 
@@ -217,7 +240,7 @@ HAK_INLINE void slab_put(struct slab *s, void *p, uint32_t index)
             s->lowest = index / 64;
     } else {
         struct block *b = p;
-        b->next = s->free;
+        b->next = link_code(b, s->free);
         s->free = b;
     }
 }

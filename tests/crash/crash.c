@@ -29,9 +29,10 @@ static void tell_address(const char *name, const void *address)
     tell(name, (unsigned long long)(uintptr_t)address);
 }
 
+/* One of a page is a page, whatever the build keeps around it. */
 static char *block_of(size_t size)
 {
-    char *block = malloc(size);
+    char *block = size == PAGE ? aligned_alloc(PAGE, PAGE) : malloc(size);
     CHECK(block != NULL);
     memset(block, 1, size);
     tell_address("block", block);

@@ -1,12 +1,13 @@
-"""Runs every misuse of table.toml in a process of its own and checks what is said about it.
+"""Runs every misuse in a process of its own, and compares how it ends with table.toml.
 
 usage: run_misuse.py --program MISUSE --flavour {release,debug,secure} [--library LIBRARY] [NAME...]
-       run_misuse.py --markdown
+       run_misuse.py --program MISUSE --peers [--library LIBRARY] [--allocator NAME=LIBRARY]...
+       run_misuse.py --program MISUSE --markdown
 
-A detected misuse ends with SIGABRT and a line on standard error, which starts with "hakmem: ",
-names the address and matches the row's regular expression; for an address in hakmem's memory one
-more line says what lies there. An undetected one lets the program go on. LIBRARY is preloaded into
-the programs; without it the environment decides.
+The program writes the address that it misuses, does so, says "written" or "passed" when that went
+through, and goes on until it returns from main. LIBRARY is preloaded into it; without it the
+environment decides. --record writes what was seen into table.toml. --peers counts what other
+allocators stop: glibc, those in build/peers, and what --allocator names.
 """
 
 import argparse
@@ -16,144 +17,318 @@ import signal
 import subprocess
 import sys
 import tomllib
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 FLAVOURS = ("release", "debug", "secure")
-DETECTED, UNDETECTED, NOT_RUN = "detected", "undetected", "not run"
+DETECTED, NOTICED, STOPPED = "detected", "noticed", "stopped"
+CRASHED, UNDETECTED, VARIES, NOT_RUN = "crashed", "undetected", "varies", "not run"
+OUTCOMES = (DETECTED, NOTICED, STOPPED, CRASHED, UNDETECTED, VARIES, NOT_RUN)
+NAMED = (DETECTED, NOTICED)
+ENDED = (*NAMED, STOPPED)
+FAULTS = (-signal.SIGSEGV, -signal.SIGBUS)
 TABLE = Path(__file__).with_name("table.toml")
+RECORDED = "# What each build does.\n"
+PEERS = Path(__file__).parents[2] / "build" / "peers"
 TIMEOUT_S = 120
+PEER_TIMEOUT_S = 10  # some hang in lists that lead back to themselves
+SKIPPED = 77
 
 
 @dataclass(frozen=True)
-class Row:
+class Misuse:
+    kind: str
     name: str
-    misuse: str
-    release: str
-    debug: str
-    secure: str
-    message: str
-
-    def expected(self, flavour: str) -> str:
-        return getattr(self, flavour)
+    text: str
 
 
-def read_table() -> list[Row]:
-    rows = [Row(**row) for row in tomllib.loads(TABLE.read_text())["row"]]
-    for row in rows:
+@dataclass(frozen=True)
+class End:
+    status: int | None  # None: it hung
+    stdout: str
+    stderr: str
+
+    @property
+    def went_through(self) -> bool:
+        return re.search(r"^(written|passed)$", self.stdout, re.MULTILINE) is not None
+
+
+@dataclass(frozen=True)
+class Table:
+    messages: dict[str, str]  # by kind: what names it
+    outcomes: dict[str, dict[str, str]]  # by name, then by flavour
+
+    def outcome(self, name: str, flavour: str) -> str:
+        return self.outcomes[name][flavour]
+
+
+def read_table() -> Table:
+    read = tomllib.loads(TABLE.read_text())
+    table = Table(read["message"], read.get("outcome", {}))
+    for name, row in table.outcomes.items():
         for flavour in FLAVOURS:
-            if row.expected(flavour) not in (DETECTED, UNDETECTED, NOT_RUN):
-                sys.exit(f"{TABLE.name}: {row.name}: {flavour} = {row.expected(flavour)!r}")
-    return rows
+            if row.get(flavour) not in OUTCOMES:
+                sys.exit(f"{TABLE.name}: {name}: {flavour} = {row.get(flavour)!r}")
+    return table
 
 
-def markdown(rows: list[Row]) -> str:
-    words = {DETECTED: "detected", UNDETECTED: "-", NOT_RUN: "-"}
-    lines = ["| misuse | " + " | ".join(FLAVOURS) + " |", "|---|" + "---|" * len(FLAVOURS)]
-    for row in rows:
-        cells = [row.misuse.replace("|", "\\|")] + [words[row.expected(f)] for f in FLAVOURS]
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+def record(table: Table, misuses: list[Misuse], flavour: str, seen: dict[str, str]) -> None:
+    """Writes what was seen of one flavour into the table."""
+    lines = ["[outcome]"]
+    for misuse in misuses:
+        row = dict.fromkeys(FLAVOURS, NOT_RUN) | table.outcomes.get(misuse.name, {})
+        if misuse.name in seen:
+            row[flavour] = seen[misuse.name]
+        cells = ", ".join(f'{flavour} = "{row[flavour]}"' for flavour in FLAVOURS)
+        lines.append(f"{misuse.name} = {{ {cells} }}")
+    head = TABLE.read_text().split(RECORDED)[0]
+    TABLE.write_text(head + RECORDED + "\n".join(lines) + "\n")
 
 
-def detection_errors(row: Row, done: subprocess.CompletedProcess[str]) -> list[str]:
-    """What is wrong with the end of a program whose misuse has to be detected."""
-    errors = []
-    if done.returncode != -signal.SIGABRT:
-        errors.append(f"ended with {done.returncode} instead of SIGABRT")
-    lines = done.stderr.splitlines()
-    if len(lines) not in (1, 2) or not all(line.startswith("hakmem: ") for line in lines):
-        return [*errors, "standard error is not one or two lines that start with 'hakmem: '"]
-    address = re.search(r"^address (0x[0-9a-f]+)$", done.stdout, re.MULTILINE)
-    if address is None:
-        errors.append("the program did not reach its misuse")
-    elif re.search(rf"\b{address[1]}\b", lines[0]) is None:
-        errors.append(f"the line does not name {address[1]}")
-    elif any(not line.startswith(f"hakmem: the address {address[1]} is ") for line in lines[1:]):
-        errors.append("the second line does not explain it")
-    if re.search(row.message, lines[0]) is None:
-        errors.append(f"the line does not match /{row.message}/")
-    return errors
-
-
-def survival_errors(done: subprocess.CompletedProcess[str]) -> list[str]:
-    """What is wrong with the end of a program whose misuse goes undetected."""
-    errors = []
-    if done.returncode != 0 or not done.stdout.endswith("survived\n"):
-        errors.append(f"ended with {done.returncode} instead of going on")
-    if "hakmem: " in done.stderr:
-        errors.append("detected, though the table says it is not")
-    return errors
-
-
-def run_row(row: Row, program: str, flavour: str, environment: dict[str, str]) -> list[str]:
-    expected = row.expected(flavour)
-    if expected == NOT_RUN:
-        return []
-    done = subprocess.run(
-        [program, row.name],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S,
-        check=False,
-    )
-    errors = detection_errors(row, done) if expected == DETECTED else survival_errors(done)
-    if errors and done.stderr:
-        errors.append("standard error: " + done.stderr.strip())
-    return errors
-
-
-def check_names(rows: list[Row], program: str) -> None:
-    """The table and the program have to know the same misuses."""
+def list_misuses(program: str) -> list[Misuse]:
     listed = subprocess.run([program, "--list"], capture_output=True, text=True, check=True)
-    difference = set(listed.stdout.split()) ^ {row.name for row in rows}
-    if difference:
-        sys.exit(f"in only one of {TABLE.name} and {program}: {', '.join(sorted(difference))}")
+    return [Misuse(*line.split("\t")) for line in listed.stdout.splitlines()]
 
 
-def run_table(rows: list[Row], arguments: argparse.Namespace) -> int:
+def run_one(
+    program: str, misuse: Misuse, environment: dict[str, str], timeout: int = TIMEOUT_S
+) -> End:
+    try:
+        done = subprocess.run(
+            [program, misuse.name],
+            env=environment,
+            capture_output=True,
+            timeout=timeout,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return End(None, "", "")
+    return End(
+        done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
+    )
+
+
+def run_all(
+    program: str, misuses: list[Misuse], environment: dict[str, str], timeout: int = TIMEOUT_S
+) -> list[tuple[Misuse, End]]:
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        ends = pool.map(lambda misuse: run_one(program, misuse, environment, timeout), misuses)
+        return list(zip(misuses, ends, strict=True))
+
+
+def outcome_of(end: End, message: str) -> str:
+    """How a misuse under hakmem has ended."""
+    if end.status == SKIPPED:
+        return NOT_RUN
+    if end.status == 0:
+        return UNDETECTED
+    if end.status is None or end.status > 0:
+        return f"ended with {end.status}"
+    lines = end.stderr.splitlines()
+    if end.status == -signal.SIGABRT and lines and not lines[0].startswith("hakmem: "):
+        return CRASHED  # by another's abort
+    if any(re.search(message, line) for line in lines):
+        return NOTICED if end.went_through else DETECTED
+    return CRASHED if end.status in FAULTS else STOPPED
+
+
+def report_errors(outcome: str, end: End) -> list[str]:
+    """What is wrong with what was said where the call itself is refused."""
+    if outcome != DETECTED:
+        return []
+    address = re.search(r"^address (0x[0-9a-f]+)$", end.stdout, re.MULTILINE)
+    if address is None:
+        return ["the program did not reach its misuse"]
+    lines = end.stderr.splitlines()
+    if not all(line.startswith("hakmem: ") for line in lines):
+        return ["standard error has lines that are not hakmem's"]
+    if end.status == -signal.SIGABRT and re.search(rf"\b{address[1]}\b", lines[0]) is None:
+        return [f"the line does not name {address[1]}"]
+    if end.status == -signal.SIGABRT and len(lines) > 2:
+        return ["more than two lines for a call that was refused"]
+    return []
+
+
+def row_errors(expected: str, outcome: str, end: End) -> list[str]:
+    errors = report_errors(outcome, end)
+    if expected not in (outcome, VARIES):
+        errors.append(f"{outcome} instead of {expected}")
+    if errors and end.stderr:
+        errors.append("standard error: " + end.stderr.strip())
+    return errors
+
+
+def percent(part: int, whole: int) -> str:
+    return f"{part} of {whole} ({100 * part / whole:.0f} %)" if whole else "none"
+
+
+def totals(outcomes: list[str]) -> str:
+    count = Counter(outcomes)
+    ran = len(outcomes) - count[NOT_RUN]
+    stopped = sum(count[outcome] for outcome in ENDED)
+    named = sum(count[outcome] for outcome in NAMED)
+    return (
+        f"stopped {percent(stopped, ran)}, with a message that names the kind "
+        f"{percent(named, ran)}; at the call {count[DETECTED]}, crashed {count[CRASHED]}, "
+        f"undetected {count[UNDETECTED] + count[VARIES]}"
+    )
+
+
+def environment_for(library: str | None) -> dict[str, str]:
     # Of a sampled block more is detected, and which ones are sampled is chance.
     environment = {"HAKMEM_PROFILE": "0"} | os.environ
-    if arguments.library:
-        environment["LD_PRELOAD"] = arguments.library
-    failed = 0
-    for row in rows:
-        errors = run_row(row, arguments.program, arguments.flavour, environment)
-        verdict = "FAILED" if errors else "ok"
-        print(f"{verdict:6} {row.name}: {row.expected(arguments.flavour)}")
+    if library is not None:
+        environment["LD_PRELOAD"] = library
+    return environment
+
+
+def run_table(table: Table, misuses: list[Misuse], arguments: argparse.Namespace) -> int:
+    flavour, failed, seen = arguments.flavour, 0, {}
+    ends = run_all(arguments.program, misuses, environment_for(arguments.library))
+    for misuse, end in ends:
+        outcome = outcome_of(end, table.messages[misuse.kind])
+        seen[misuse.name] = outcome
+        if arguments.record:
+            continue
+        expected = table.outcome(misuse.name, flavour)
+        errors = row_errors(expected, outcome, end)
+        print(f"{'FAILED' if errors else 'ok':6} {misuse.name}: {expected}")
         for error in errors:
             print(f"       {error}")
         failed += bool(errors)
-    print(f"{len(rows) - failed} of {len(rows)} as the table says")
+    print(f"{flavour}: {totals(list(seen.values()))}")
+    if arguments.record:
+        record(table, list_misuses(arguments.program), flavour, seen)
+    else:
+        print(f"{len(misuses) - failed} of {len(misuses)} as the table says")
     return 1 if failed else 0
+
+
+# ---- other allocators ----
+
+
+def peer_libraries(arguments: argparse.Namespace) -> dict[str, str]:
+    """Library by allocator; no library: glibc."""
+    libraries = {"glibc": ""}
+    for library in sorted(PEERS.glob("*/lib*.so")):
+        libraries[library.parent.name] = str(library)
+    for named in arguments.allocator:
+        name, _, library = named.partition("=")
+        if not Path(library).is_file():
+            sys.exit(f"--allocator {named}: '{library}' is not a file; say NAME=LIBRARY")
+        libraries[name] = library
+    if arguments.library:
+        libraries["hakmem " + arguments.flavour] = arguments.library
+    return libraries
+
+
+def cell_of(ends: list[End]) -> str:
+    """How many ended by a signal; of them, those that crashed after a plus sign."""
+    statuses = [end.status for end in ends if end.status is not None and end.status < 0]
+    crashed = sum(status in FAULTS for status in statuses)
+    return f"{len(statuses) - crashed}" + (f" + {crashed}" if crashed else "")
+
+
+def table_of(heads: list[str], rows: list[list[str]]) -> str:
+    lines = ["| " + " | ".join(heads) + " |", "|---|" + "--:|" * (len(heads) - 1)]
+    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)])
+
+
+def by_kind(
+    misuses: list[Misuse], columns: dict[str, Callable[[list[Misuse]], str]]
+) -> list[list[str]]:
+    groups: dict[str, list[Misuse]] = {}
+    for misuse in misuses:
+        groups.setdefault(misuse.kind, []).append(misuse)
+    groups["all"] = misuses
+    return [
+        [kind, str(len(group)), *(column(group) for column in columns.values())]
+        for kind, group in groups.items()
+    ]
+
+
+def peer_column(program: str, misuses: list[Misuse], library: str) -> Callable[[list[Misuse]], str]:
+    environment = environment_for(library) | {"HAK_TEST_ANY_MALLOC": "1"}
+    ran = run_all(program, misuses, environment, PEER_TIMEOUT_S)
+    ends = {misuse.name: end for misuse, end in ran}
+    return lambda group: cell_of([ends[misuse.name] for misuse in group])
+
+
+def run_peers(misuses: list[Misuse], arguments: argparse.Namespace) -> int:
+    columns = {}
+    for name, library in peer_libraries(arguments).items():
+        print(f"{name} ...", file=sys.stderr)
+        columns[name] = peer_column(arguments.program, misuses, library)
+    print(table_of(["kind", "programs", *columns], by_kind(misuses, columns)))
+    return 0
+
+
+# ---- documentation ----
+
+
+def flavour_column(table: Table, flavour: str) -> Callable[[list[Misuse]], str]:
+    def cell(group: list[Misuse]) -> str:
+        count = Counter(table.outcome(misuse.name, flavour) for misuse in group)
+        stopped = sum(count[outcome] for outcome in ENDED)
+        return f"{stopped}, {count[DETECTED]} at the call"
+
+    return cell
+
+
+def markdown(table: Table, misuses: list[Misuse]) -> str:
+    columns = {flavour: flavour_column(table, flavour) for flavour in FLAVOURS}
+    parts = [table_of(["kind", "programs", *columns], by_kind(misuses, columns))]
+    for flavour in FLAVOURS:
+        outcomes = [table.outcome(misuse.name, flavour) for misuse in misuses]
+        parts.append(f"{flavour}: {totals(outcomes)}.")
+    rows = [
+        [misuse.text, *(table.outcome(misuse.name, flavour) for flavour in FLAVOURS)]
+        for misuse in misuses
+    ]
+    return "\n\n".join([*parts, table_of(["misuse", *FLAVOURS], rows)])
 
 
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--program", help="the built misuse.c")
+    parser.add_argument("--program", required=True, help="the built misuse program")
     parser.add_argument("--flavour", choices=FLAVOURS, default="release")
     parser.add_argument("--library", help="library to preload into the programs")
-    parser.add_argument("--markdown", action="store_true", help="print the table and end")
-    parser.add_argument("names", nargs="*", metavar="NAME", help="only these rows")
-    arguments = parser.parse_args()
-    if not arguments.markdown and not arguments.program:
-        parser.error("--program is missing")
-    return arguments
+    parser.add_argument("--record", action="store_true", help="write the outcomes into table.toml")
+    parser.add_argument("--peers", action="store_true", help="count under other allocators")
+    parser.add_argument(
+        "--allocator",
+        action="append",
+        default=[],
+        metavar="NAME=LIBRARY",
+        help="one more, with --peers",
+    )
+    parser.add_argument("--markdown", action="store_true", help="print the tables and end")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="only these misuses")
+    return parser.parse_args()
+
+
+def choose(misuses: list[Misuse], names: list[str]) -> list[Misuse]:
+    unknown = set(names) - {misuse.name for misuse in misuses}
+    if unknown:
+        sys.exit(f"no such misuse: {', '.join(sorted(unknown))}")
+    return [misuse for misuse in misuses if not names or misuse.name in names]
 
 
 def main() -> int:
     arguments = parse_arguments()
-    rows = read_table()
+    misuses, table = list_misuses(arguments.program), read_table()
+    if arguments.peers:
+        return run_peers(choose(misuses, arguments.names), arguments)
+    difference = {misuse.name for misuse in misuses} ^ set(table.outcomes)
+    if difference and not arguments.record:
+        sys.exit(f"in only one of {TABLE.name} and the program: {', '.join(sorted(difference))}")
     if arguments.markdown:
-        print(markdown(rows))
+        print(markdown(table, misuses))
         return 0
-    check_names(rows, arguments.program)
-    unknown = set(arguments.names) - {row.name for row in rows}
-    if unknown:
-        sys.exit(f"not in {TABLE.name}: {', '.join(sorted(unknown))}")
-    chosen = [row for row in rows if not arguments.names or row.name in arguments.names]
-    return run_table(chosen, arguments)
+    return run_table(table, choose(misuses, arguments.names), arguments)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,198 @@
+#include "heap/verify.h"
+
+#include "heap/put.h"
+#include "heap/registry.h"
+#include "os/thread.h"
+
+enum {
+    HEAPS_MOST = 16,        /* that are looked at: the own one and the newest */
+    LINKS_MOST = 64 * 1024, /* of slabs' lists that are followed in all */
+};
+
+/* A magazine's blocks, by address. */
+struct held {
+    void **from;
+    size_t count;
+};
+
+struct verification {
+    struct heap *heaps[HEAPS_MOST]; /* locked */
+    struct held held[HEAPS_MOST];   /* of the class at hand */
+    size_t count;
+    size_t links; /* followed so far */
+};
+
+/* ---- a magazine's blocks in order ---- */
+
+static void sift_down(void **blocks, size_t at, size_t n)
+{
+    for (size_t child; (child = 2 * at + 1) < n; at = child) {
+        if (child + 1 < n && blocks[child + 1] > blocks[child])
+            child++;
+        if (blocks[at] >= blocks[child])
+            return;
+        void *above = blocks[at];
+        blocks[at] = blocks[child];
+        blocks[child] = above;
+    }
+}
+
+/* In place, and without the C library's, which may allocate. */
+static void sort(void **blocks, size_t n)
+{
+    for (size_t i = n / 2; i-- > 0;)
+        sift_down(blocks, i, n);
+    while (n > 1) {
+        void *largest = blocks[0];
+        blocks[0] = blocks[--n];
+        blocks[n] = largest;
+        sift_down(blocks, 0, n);
+    }
+}
+
+static bool holds(const struct held *held, const void *p)
+{
+    size_t low = 0, high = held->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if ((uintptr_t)held->from[middle] < (uintptr_t)p)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < held->count && held->from[low] == p;
+}
+
+/* ---- what a block must be ---- */
+
+static bool is_locked(const struct verification *v, const struct heap *h)
+{
+    for (size_t i = 0; i < v->count; i++) {
+        if (v->heaps[i] == h)
+            return true;
+    }
+    return false;
+}
+
+/* Its list has as many blocks as are not in use, and none that a magazine has. One that was freed again after it
+ * had been written to is listed twice: then the list leads back into itself. */
+static void verify_list(struct verification *v, const struct slab *s)
+{
+    const struct block *b = s->free;
+    uint32_t left = s->carved - s->used;
+    for (; b != NULL && v->links < LINKS_MOST; v->links++, left--) {
+        if (!slab_block_starts_at(s, b))
+            die_overwritten(b);
+        for (size_t i = 0; i < v->count; i++) {
+            if (left == 0 || holds(&v->held[i], b))
+                die_double_free((void *)(uintptr_t)b);
+        }
+        b = link_code(b, b->next);
+    }
+}
+
+static void verify_lists(struct verification *v, const struct heap *h, uint32_t class)
+{
+    const struct slab *s;
+    for (uint32_t link = h->classes[class].list; link != 0 && v->links < LINKS_MOST;
+         link = s->next) {
+        s = slab_at(link - 1);
+        verify_list(v, s);
+    }
+}
+
+/* Against what its slab knows, whose heap is locked. */
+static void verify_in_slab(void *p)
+{
+    const struct slab *s = slab_of_unit(unit_of(p));
+    size_t offset = (size_t)((char *)p - slab_base(s));
+    uint32_t index = class_block_index(&hak_classes[s->class], offset);
+    if (!slab_block_starts_at(s, p))
+        die_bad_block(s, p);
+    if (index >= s->carved || (slab_is_mapped(s) && s->freed != 0 && slab_knows_free(s, p, index)))
+        die_double_free(p);
+}
+
+static void verify_block(const struct verification *v, uint32_t class, void *p)
+{
+    size_t unit = unit_of(p);
+    uintptr_t word = unit < hak_region.units ? unit_word(unit) : WORD_NONE;
+    if (word == WORD_SAMPLED)
+        return; /* hak_free_sized_inline takes it for one of its class */
+    if (word <= WORD_TAG_MAX || class_of_word(word) != class)
+        die_double_free(p);
+    if (is_locked(v, heap_of_word(word)))
+        verify_in_slab(p);
+}
+
+/* ---- all of them ---- */
+
+static void close_and_sort(struct verification *v, uint32_t class)
+{
+    for (size_t i = 0; i < v->count; i++) {
+        struct magazine *m = magazine_of(v->heaps[i], class);
+        v->held[i] = (struct held){0};
+        if (!magazine_is_open(m))
+            continue;
+        magazine_close(m);
+        void **end = magazine_slots(m) + m->cap;
+        v->held[i] = (struct held){m->top, (size_t)(end - m->top)};
+        sort(m->top, v->held[i].count);
+    }
+}
+
+static void open_again(const struct verification *v, uint32_t class)
+{
+    for (size_t i = 0; i < v->count; i++) {
+        if (v->held[i].from != NULL)
+            magazine_open(magazine_of(v->heaps[i], class), v->held[i].from);
+    }
+}
+
+static void verify_held(const struct verification *v, uint32_t class, size_t at)
+{
+    const struct held *held = &v->held[at];
+    for (size_t i = 0; i < held->count; i++) {
+        void *p = held->from[i];
+        if (i > 0 && held->from[i - 1] == p)
+            die_double_free(p);
+        for (size_t other = 0; other < at; other++) {
+            if (holds(&v->held[other], p))
+                die_double_free(p);
+        }
+        verify_block(v, class, p);
+    }
+}
+
+static void verify_class(struct verification *v, uint32_t class)
+{
+    close_and_sort(v, class);
+    for (size_t at = 0; at < v->count; at++)
+        verify_held(v, class, at);
+    for (size_t at = 0; at < v->count && class < FIRST_MAPPED; at++)
+        verify_lists(v, v->heaps[at], class);
+    open_again(v, class);
+}
+
+static void lock_orphan(struct heap *h, void *verification)
+{
+    struct verification *v = verification;
+    if (v->count == HEAPS_MOST || load_relaxed(&h->state) != HEAP_ORPHAN || !lock_try(&h->lock))
+        return;
+    if (load_relaxed(&h->state) == HEAP_ORPHAN)
+        v->heaps[v->count++] = h;
+    else
+        heap_unlock_visited(h);
+}
+
+HAK_COLD void heaps_verify(struct heap *own)
+{
+    struct verification v = {0};
+    if (own != NULL && lock_take_if_safe(&own->lock))
+        v.heaps[v.count++] = own;
+    registry_each(lock_orphan, &v);
+    for (uint32_t class = 0; class < CLASS_COUNT; class ++)
+        verify_class(&v, class);
+    for (size_t i = 0; i < v.count; i++)
+        heap_unlock_visited(v.heaps[i]);
+}

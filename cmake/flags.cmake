@@ -1,6 +1,7 @@
 # Flavours, and the flags that go with each. A preset sets HAK_BUILD_FLAVOUR.
-set(HAK_BUILD_FLAVOUR release CACHE STRING "release, debug, asan, tsan, ubsan or secure")
-set_property(CACHE HAK_BUILD_FLAVOUR PROPERTY STRINGS release debug asan tsan ubsan secure)
+set(HAK_BUILD_FLAVOUR release CACHE STRING "release, debug, asan, tsan, ubsan, secure, fuzz or coverage")
+set_property(CACHE HAK_BUILD_FLAVOUR PROPERTY STRINGS
+    release debug asan tsan ubsan secure fuzz coverage)
 set(CMAKE_C_STANDARD 11)
 set(CMAKE_C_EXTENSIONS ON)
 set(CMAKE_CXX_STANDARD 17)
@@ -14,10 +15,14 @@ set(HAK_WARNINGS_C ${HAK_WARNINGS} -Wconversion -Wstrict-prototypes -Wmissing-pr
 set(HAK_SANITIZER_asan -fsanitize=address -fno-omit-frame-pointer)
 set(HAK_SANITIZER_tsan -fsanitize=thread)
 set(HAK_SANITIZER_ubsan -fsanitize=undefined -fno-sanitize-recover=undefined)
+# clang's: the counters of libFuzzer and AFL++, whose entry only the targets of tests/fuzz have.
+# NULL + 0, which it would complain of, is an address in every compiler (and in the C standard to come).
+set(HAK_SANITIZER_fuzz -fsanitize=fuzzer-no-link,address,undefined
+    -fno-sanitize=pointer-overflow -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
 set(HAK_SANITIZER ${HAK_SANITIZER_${HAK_BUILD_FLAVOUR}})
 
 # A sanitizer owns malloc: there the library is linked and used by its own names.
-if(HAK_BUILD_FLAVOUR MATCHES "^(asan|tsan)$")
+if(HAK_BUILD_FLAVOUR MATCHES "^(asan|tsan|fuzz)$")
     set(HAK_INTERPOSE 0)
 else()
     set(HAK_INTERPOSE 1)
@@ -51,6 +56,14 @@ endif()
 
 set(HAK_FRAME_POINTERS -fno-omit-frame-pointer -momit-leaf-frame-pointer)
 
+# Of the library alone: counters, shared by threads, that are written when a process ends. Every function is there
+# once, so that a branch is counted once wherever it is used.
+set(HAK_COUNTERS_coverage --coverage -fprofile-update=atomic "-DHAK_INLINE=static inline")
+set(HAK_COUNTERS ${HAK_COUNTERS_${HAK_BUILD_FLAVOUR}})
+if(HAK_COUNTERS)
+    set(HAK_COUNTERS_LINK --coverage LINKER:--wrap=abort LINKER:--wrap=sigaction)
+endif()
+
 function(hak_library_flags target)
     target_compile_definitions(${target} PRIVATE HAK_INTERPOSE=${HAK_INTERPOSE}
                                                  HAK_CHECKED=${HAK_CHECKED}
@@ -61,7 +74,7 @@ function(hak_library_flags target)
     target_compile_options(${target} PRIVATE ${HAK_FRAME_POINTERS})
     # -fno-builtin: the compiler must not take our malloc for the one it knows about.
     # -fexceptions: the new-handler may throw through operator new.
-    target_compile_options(${target} PRIVATE ${HAK_WARNINGS_C} ${HAK_SANITIZER}
+    target_compile_options(${target} PRIVATE ${HAK_WARNINGS_C} ${HAK_SANITIZER} ${HAK_COUNTERS}
         -fvisibility=hidden -fno-builtin-malloc -fno-builtin-calloc -fno-builtin-realloc
         -fno-builtin-free -fno-semantic-interposition -fexceptions -fno-plt -fcf-protection=none
         -fno-stack-protector -ftls-model=initial-exec -ffunction-sections -fdata-sections)

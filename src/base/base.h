@@ -10,10 +10,16 @@
 #define HAK_UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define HAK_COLD __attribute__((cold, noinline))
 #define HAK_NOINLINE __attribute__((noinline))
+#ifndef HAK_INLINE /* the build `coverage` has its own */
 #define HAK_INLINE static inline __attribute__((always_inline))
+#endif
 #define HAK_EXPORT __attribute__((visibility("default")))
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#ifndef __has_feature /* clang's way to say what gcc defines a macro for */
+#define __has_feature(x) 0
+#endif
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__) ||                               \
+    __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
 #define HAK_SANITIZED 1
 #else
 #define HAK_SANITIZED 0

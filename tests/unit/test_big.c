@@ -8,6 +8,31 @@
 #include "os/os.h"
 #include "slab/slab.h"
 
+/* Which of the next moves is refused, and whether its target is then gone, too. */
+static int refused_move = -1;
+static bool target_is_lost;
+
+bool __real_os_move(void *from, size_t old, void *to, size_t size);
+bool __wrap_os_move(void *from, size_t old, void *to, size_t size);
+bool __real_os_map_over(void *at, size_t size);
+bool __wrap_os_map_over(void *at, size_t size);
+
+bool __wrap_os_move(void *from, size_t old, void *to, size_t size)
+{
+    return refused_move-- != 0 && __real_os_move(from, old, to, size);
+}
+
+bool __wrap_os_map_over(void *at, size_t size)
+{
+    return target_is_lost ? !os_unmap(at, size) : __real_os_map_over(at, size);
+}
+
+static void refuse_move(int number, bool target_lost)
+{
+    refused_move = number;
+    target_is_lost = target_lost;
+}
+
 static int set_up(void **state)
 {
     (void)state;
@@ -20,6 +45,7 @@ static int empty_cache(void **state)
     (void)state;
     big_purge(0);
     hak_options.whale_capacity = 64;
+    refuse_move(-1, false);
     return big_cached_bytes() == 0 ? 0 : -1;
 }
 
@@ -316,6 +342,100 @@ static void resize_moves_if_it_must(void **state)
         region_give(granule + 2, 1, false);
 }
 
+/* Three of 4 MiB are wanted as one of 12, and the fourth of six moves is refused. */
+static void *alloc_from_pieces(void **between, bool target_lost)
+{
+    bool zeroed = true;
+    void *p[3];
+    alloc_apart(p, between, 3, 4 * MIB);
+    for (size_t i = 0; i < 3; i++)
+        stamp(p[i], 4 * MIB);
+    release_all(p, 3);
+    refuse_move(3, target_lost);
+    void *whole = big_alloc(12 * MIB, 1, &zeroed);
+    assert_false(whole != NULL && zeroed);
+    assert_int_equal(big_cached_bytes(), 4 * MIB); /* the piece that was not begun */
+    refuse_move(-1, false);
+    return whole;
+}
+
+static void a_refused_move_is_made_up_for_by_new_pages(void **state)
+{
+    (void)state;
+    if (!region_can_forget())
+        skip();
+    void *between[3];
+    char *p = alloc_from_pieces(between, false);
+    assert_non_null(p);
+    assert_true(has_stamp(p, 4 * MIB));
+    assert_true(has_stamp(p + 4 * MIB, 2 * MIB));
+    assert_true(is_zero(p + 6 * MIB, 6 * MIB));
+    stamp(p, 12 * MIB);
+    release(p);
+    release_all(between, 3);
+}
+
+static void a_lost_place_is_given_up(void **state)
+{
+    (void)state;
+    if (!region_can_forget())
+        skip();
+    void *between[3];
+    size_t blocks = big_live_count();
+    assert_null(alloc_from_pieces(between, true));
+    assert_int_equal(big_live_count(), blocks + 3);
+    for (size_t i = 0; i < 8; i++) { /* what is handed out next is there */
+        void *p = alloc(12 * MIB);
+        stamp(p, 12 * MIB);
+        assert_true(has_stamp(p, 12 * MIB));
+        release(p);
+    }
+    release_all(between, 3);
+}
+
+/* A block of three granules that cannot grow where it is, and is refused the second of its moves. */
+static void *resize_with_refusal(char **p, bool target_lost)
+{
+    bool zeroed;
+    *p = alloc(6 * MIB);
+    (void)region_extend(unit_of(*p) / GRANULE_UNITS + 3, 1,
+                        &zeroed); /* else somebody else is there */
+    stamp(*p, 6 * MIB);
+    refuse_move(1, target_lost);
+    return big_resize(unit_of(*p), 40 * MIB);
+}
+
+static void a_refused_move_of_a_block_is_a_copy(void **state)
+{
+    (void)state;
+    if (!region_can_forget())
+        skip();
+    char *p, *q = resize_with_refusal(&p, false);
+    assert_non_null(q);
+    assert_ptr_not_equal(q, p);
+    assert_true(has_stamp(q, 6 * MIB));
+    stamp(q, 40 * MIB);
+    release(q);
+}
+
+static void a_block_moves_back_from_a_lost_place(void **state)
+{
+    (void)state;
+    if (!region_can_forget())
+        skip();
+    char *p;
+    size_t bytes = big_live_bytes();
+    assert_null(resize_with_refusal(&p, true));
+    assert_int_equal(big_live_bytes(), bytes + 6 * MIB);
+    assert_true(has_stamp(p, 6 * MIB));
+    refuse_move(-1, false);
+    void *q = alloc(40 * MIB);
+    stamp(q, 40 * MIB);
+    assert_true(has_stamp(p, 6 * MIB));
+    release(q);
+    release(p);
+}
+
 static void failing_resize_leaves_the_block(void **state)
 {
     (void)state;
@@ -380,6 +500,10 @@ int main(void)
         cmocka_unit_test_setup(alignments_are_kept, empty_cache),
         cmocka_unit_test_setup(resize_in_place, empty_cache),
         cmocka_unit_test_setup(resize_moves_if_it_must, empty_cache),
+        cmocka_unit_test_setup(a_refused_move_is_made_up_for_by_new_pages, empty_cache),
+        cmocka_unit_test_setup(a_lost_place_is_given_up, empty_cache),
+        cmocka_unit_test_setup(a_refused_move_of_a_block_is_a_copy, empty_cache),
+        cmocka_unit_test_setup(a_block_moves_back_from_a_lost_place, empty_cache),
         cmocka_unit_test_setup(failing_resize_leaves_the_block, empty_cache),
         cmocka_unit_test_setup(one_of_many_frees_wins, empty_cache),
     };

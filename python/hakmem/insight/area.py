@@ -6,6 +6,7 @@ The area describes its tables itself; nothing here knows which fields there are.
 import contextlib
 import ctypes
 import errno
+import itertools
 import os
 import pwd
 import re
@@ -25,8 +26,10 @@ LAYOUT = b"1\0"
 HEADER = struct.Struct("<8sIIII")
 DESCRIPTOR = struct.Struct("<16sIIIIII")
 TABLES_MAX = 16
+PAGE_SIZES = (4 << 10, 16 << 10, 64 << 10)
 WORDS: dict[str, tuple[Literal["I", "Q"], int]] = {"u32": ("I", 4), "u64": ("Q", 8)}
-FIELD = re.compile(r"([a-z][a-z0-9_]*):(u32|u64)(?:\[(\d+)\])?")
+# A row of words by the million is nobody's.
+FIELD = re.compile(r"([a-z][a-z0-9_]*):(u32|u64)(?:\[([1-9]\d{0,4})\])?")
 # What refers to rows is copied before what it refers to: the latter only grows.
 COPIED_FIRST = ("blocks", "sites")
 
@@ -56,6 +59,18 @@ class NotOnHakmemError(NoAreaError):
 
 class GoneError(NoAreaError):
     """There is no such process, or no longer."""
+
+
+class NoFieldError(HakmemError, KeyError):
+    """A row has no such field, or none of that kind: it is of another version, or damaged."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"the live area shows no field '{name}' as this command knows it: it is damaged, or of "
+            "another version; use the hakmem command of the library's version"
+        )
+
+    __str__ = Exception.__str__  # KeyError's is for a key
 
 
 class _UnfinishedError(Exception):
@@ -101,6 +116,8 @@ class Table:
 
     def column(self, name: str) -> list[int]:
         """One word of every row, without taking the rows apart."""
+        if name not in self.names:
+            raise NoFieldError(name)
         index = self.names.index(name)
         letter, width = WORDS[self.fields[index].kind]
         at = struct.calcsize(_code(self.fields[: index + 1])) - width
@@ -121,15 +138,17 @@ class Table:
 
 def number(row: Row, name: str) -> int:
     """A field that is one word."""
-    value = row[name]
-    assert isinstance(value, int), name
+    value = row.get(name)
+    if not isinstance(value, int):
+        raise NoFieldError(name)
     return value
 
 
 def numbers(row: Row, name: str) -> tuple[int, ...]:
     """A field that is several."""
-    value = row[name]
-    assert isinstance(value, tuple), name
+    value = row.get(name)
+    if not isinstance(value, tuple):
+        raise NoFieldError(name)
     return value
 
 
@@ -203,7 +222,45 @@ def _load(source: str, descriptor: int) -> Area:
     area_size, version, tables = _parse(read, size, source)
     text = read(area_size, size - area_size).decode(errors="surrogateescape")
     ids = {int(start, 16): value for start, value in BUILD_ID.findall(text)}
-    return Area(version, tables, BUILD_ID.sub("", text), ids, source)
+    area = Area(version, tables, BUILD_ID.sub("", text), ids, source)
+    _check_figures(area)
+    return area
+
+
+def _check_figures(area: Area) -> None:
+    """What is divided by or counted with must make sense: a file may have been damaged."""
+    for name, holds in (
+        ("process", _page_size_is_one),
+        ("classes", _sizes_rise),
+        ("heaps", _heaps_have_every_class),
+        ("decisions", _decisions_have_keys),
+    ):
+        if name in area.tables and not holds(area):
+            raise NoAreaError(f"{area.source}: table '{name}' of its live area is damaged")
+
+
+def _page_size_is_one(area: Area) -> bool:
+    size = number(area.row("process"), "page_size")
+    return size in PAGE_SIZES
+
+
+def _sizes_rise(area: Area) -> bool:
+    sizes = area.tables["classes"].column("size")
+    return all(a < b for a, b in itertools.pairwise([0, *sizes]))
+
+
+def _heaps_have_every_class(area: Area) -> bool:
+    words = 4 * area.table("classes").used
+    rows = area.tables["heaps"].rows()
+    return all(len(numbers(row, "by_class")) == words for row in rows)
+
+
+def _decisions_have_keys(area: Area) -> bool:
+    decisions = area.tables["decisions"]
+    # By policy: rules, classes, powers of two. src/mind/log.h.
+    keys = (area.table("rules").used, area.table("classes").used, 64)
+    made = zip(*(decisions.column(name) for name in ("number", "policy", "key")), strict=True)
+    return all(policy < len(keys) and key < keys[policy] for row, policy, key in made if row)
 
 
 # A running process.

@@ -441,7 +441,7 @@ def _settings(area: Area) -> dict[str, tuple[int, str]]:
 
 def _size_classes(area: Area, heaps: Iterable[Row]) -> list[SizeClass]:
     page = number(area.row("process"), "page_size")
-    words = [numbers(row, "by_class") for row in heaps if row["state"] != LOST]
+    words = [numbers(row, "by_class") for row in heaps if number(row, "state") != LOST]
     classes = area.table("classes").rows()
     sums = [sum(column) for column in zip(*words, strict=True)] or [0] * (len(classes) * 4)
     found = []
@@ -449,7 +449,7 @@ def _size_classes(area: Area, heaps: Iterable[Row]) -> list[SizeClass]:
         used, slabs, touched, magazine = sums[index * 4 : index * 4 + 4]
         size = number(row, "size")
         slab = number(row, "units") * UNIT
-        if row["capacity"] == 1:
+        if number(row, "capacity") == 1:
             slab = -(-size // page) * page
         found.append(SizeClass(size, slabs * slab, used, touched * page, magazine))
     return found

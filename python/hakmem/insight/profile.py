@@ -237,15 +237,15 @@ def from_area(
     sites = [_site(index, site, words) for index, site in enumerate(area.table("sites").rows())]
     points = [_point(point) for point in area.table("timeline").rows()]
     return Profile(
-        pid=page["pid"],
+        pid=number(row, "pid"),
         command=command or _program(area.maps_text),
         version=area.version,
-        interval=page["interval"],
-        shown_ms=page["shown_ms"],
-        now_ms=now_ms or max([page["changed_ms"], *(site.last_ms for site in sites)]),
+        interval=number(row, "interval"),
+        shown_ms=number(row, "shown_ms"),
+        now_ms=now_ms or max([number(row, "changed_ms"), *(site.last_ms for site in sites)]),
         settings={name: number(settings, name) for name in settings},
         sites=tuple(site for site in sites if site.samples),
-        blocks=tuple(_block(row) for row in area.table("blocks").rows() if row["address"]),
+        blocks=tuple(_block(row) for row in area.table("blocks").rows() if number(row, "address")),
         timeline=tuple(point for point in points if point.ms),
         modules=modules_of(area.maps_text, area.build_ids),
         page=page,

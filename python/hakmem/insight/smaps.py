@@ -91,6 +91,9 @@ class Mappings:
         return [m for m in self.rows if m.start < end and start < m.end]
 
 
+FIGURE = re.compile(r"\w+: +([0-9]{1,18}) kB")
+
+
 def parse(text: str) -> Mappings:
     """The content of smaps, or of maps: then all figures are 0."""
     rows: list[Mapping] = []
@@ -104,9 +107,10 @@ def parse(text: str) -> Mappings:
                 rows.append(_mapping(head, figures, flags))
             head, figures, flags = found, {}, frozenset()
             continue
+        figure = FIGURE.fullmatch(line)
         name, _, rest = line.partition(":")
-        if name in FIGURES:
-            figures[FIGURES[name]] = int(rest.split()[0]) * 1024
+        if figure is not None and name in FIGURES:
+            figures[FIGURES[name]] = int(figure[1]) * 1024
         elif name == FLAGS:
             flags = frozenset(rest.split())
     if head is not None:

@@ -76,6 +76,10 @@ def damaged(built: Built, offset: int, word: int) -> bytes:
     return bytes(data)
 
 
+def built_with(**tables: list[dict[str, int | list[int]]]) -> bytes:
+    return build(TABLES | tables).data
+
+
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
@@ -90,6 +94,20 @@ def damaged(built: Built, offset: int, word: int) -> bytes:
         (lambda b: damaged(b, HEADER.size + 32, len(b.data)), "damaged"),
         (lambda b: build(TABLES, magic=b"hakmem2\0").data, "layout '2'.*reads '1'"),
         (lambda b: b.data.replace(b"pid:u32", b"pid:f32"), "'pid:f32'"),
+        # Rows of no words, and of more than any row has.
+        (lambda b: b.data.replace(b"lifetimes:u32[8]", b"lifetimes:u32[0]"), "'lifetimes:u32.0.'"),
+        (lambda b: b.data.replace(b"lifetimes:u32[", b"life:u32[99999"), "'life:u32.999998.'"),
+        # What is divided by, counted with, or looked up.
+        (lambda b: b.data.replace(b"page_size:u32", b"pagf_size:u32"), "no field 'page_size'"),
+        (lambda b: b.data.replace(b"by_class:u32[", b"by_clans:u32["), "no field 'by_class'"),
+        (lambda b: damaged(b, b.process_at + 4, 0), "'process' of its live area"),
+        (lambda b: damaged(b, b.process_at + 4, 4097), "'process' of its live area"),
+        (lambda b: built_with(classes=[{"size": 0}]), "'classes' of its live area"),
+        (lambda b: built_with(classes=class_rows()[:5]), "'heaps' of its live area"),
+        (
+            lambda b: built_with(decisions=[{"number": 1, "rule": 3}]),
+            "'decisions' of its live area",
+        ),
     ],
 )
 def test_what_is_no_area_is_told(

@@ -51,6 +51,11 @@ def test_mappings_are_read_with_their_figures() -> None:
     assert found.swap == 12 << 10
 
 
+def test_figures_that_are_none_are_passed_over() -> None:
+    (mapping,) = parse("00400000-00500000 r-xp 0 08:01 1 /a\nRss: \0\0 kB\nSwap:\nRss: x kB\n").rows
+    assert (mapping.rss, mapping.swap) == (0, 0)
+
+
 def test_mappings_are_found_by_address() -> None:
     found = parse(TEXT)
     assert found.at(0x400000) == found.rows[0]

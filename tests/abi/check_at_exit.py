@@ -1,0 +1,59 @@
+"""What is written when a program ends: counters and profile, to where the settings say.
+
+usage: check_at_exit.py PROGRAM    (on hakmem, or linked with it)
+"""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+FIGURES = re.compile(r"hakmem statistics\nlive_bytes \d+\nheaps [1-9]\d*\n")
+PROFILE_START = b"hakmem1\0"
+
+
+def said(program: str, **settings: str) -> str:
+    """Standard error of the program, which must end well."""
+    environment = os.environ | {f"HAKMEM_{name.upper()}": v for name, v in settings.items()}
+    done = subprocess.run([program], env=environment, capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(f"FAILED: status {done.returncode} with {settings}\n{done.stderr}")
+    return done.stderr
+
+
+def expect(holds: object, what: str) -> None:
+    if not holds:
+        sys.exit(f"FAILED: {what}")
+
+
+def only_file(folder: Path) -> Path:
+    found = list(folder.iterdir())
+    expect(len(found) == 1, f"one file was to be written, not {found}")
+    expect(re.fullmatch(r"of-\d+", found[0].name), f"{found[0].name} has no process id")
+    return found[0]
+
+
+def main() -> None:
+    program = sys.argv[1]
+    expect(FIGURES.search(said(program, stats="1")), "no figures on standard error")
+    expect(not FIGURES.search(said(program)), "figures that nobody asked for")
+    nowhere = "/no/such/folder/of-%p"
+    text = said(program, stats="1", output=nowhere)
+    expect("cannot write to '/no/such/folder/of-" in text, "nothing said of figures that are lost")
+    text = said(program, profile_output=nowhere)
+    expect(f"cannot write '{nowhere}'" in text, "nothing said of a profile that is lost")
+    text = said(program, profile_output="/dev/full")
+    expect("cannot write '/dev/full'" in text, "nothing said of a profile on a full disk")
+    with tempfile.TemporaryDirectory(prefix="hakmem-at-exit-") as folder:
+        expect(said(program, stats="1", output=f"{folder}/of-%p") == "", "words beside the file")
+        expect(FIGURES.match(only_file(Path(folder)).read_text()), "no figures in the file")
+    with tempfile.TemporaryDirectory(prefix="hakmem-at-exit-") as folder:
+        expect(said(program, profile_output=f"{folder}/of-%p") == "", "words beside the profile")
+        expect(only_file(Path(folder)).read_bytes().startswith(PROFILE_START), "no profile")
+    print("at exit: ok")
+
+
+if __name__ == "__main__":
+    main()

@@ -11,6 +11,9 @@ find_package(Threads REQUIRED)
 
 set(HAK_WARNINGS -Wall -Wextra -Wshadow -Wvla -Werror)
 set(HAK_WARNINGS_C ${HAK_WARNINGS} -Wconversion -Wstrict-prototypes -Wmissing-prototypes)
+if(CMAKE_C_COMPILER_ID STREQUAL "Clang")
+    list(APPEND HAK_WARNINGS_C -Wno-enum-float-conversion) # constants of a table are exact as double
+endif()
 
 set(HAK_SANITIZER_asan -fsanitize=address -fno-omit-frame-pointer)
 set(HAK_SANITIZER_tsan -fsanitize=thread)
@@ -38,6 +41,9 @@ if(HAK_BUILD_FLAVOUR STREQUAL secure)
 else()
     set(HAK_SECURE 0)
 endif()
+
+include(CheckSymbolExists)
+check_symbol_exists(__GLIBC__ features.h HAK_GLIBC) # else musl
 
 option(HAKMEM_PROBES "Probes for bpftrace, perf and others on slow paths (needs <sys/sdt.h>)" ON)
 if(HAKMEM_PROBES)

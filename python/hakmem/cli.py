@@ -138,8 +138,12 @@ def run(
 
 
 def _library(clone: Clone | None) -> Path:
+    """The clone's, brought up to date, or the one that came with an installed package."""
     from hakmem.build import ensure_library
+    from hakmem.clone import INSTALLED_LIBRARY
 
+    if clone is None and INSTALLED_LIBRARY.exists():
+        return INSTALLED_LIBRARY
     return ensure_library(require_clone(clone))
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from hakmem.errors import HakmemError
 
 RELEASE = "release"
+INSTALLED_LIBRARY = Path(__file__).with_name("libhakmem.so")
 LIBRARY_NAME = "libhakmem.so"
 
 

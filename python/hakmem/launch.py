@@ -8,8 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from hakmem.elf import preload_obstacle
+from hakmem.elf import preload_obstacle, program_behind
 from hakmem.errors import CANNOT_RUN, NOT_FOUND, HakmemError
+from hakmem.insight.programs import read_program
 from hakmem.terminal import say
 
 IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
@@ -54,7 +55,7 @@ def find_program(command: str, environment: Mapping[str, str]) -> Path:
 
 def become(command: Sequence[str], environment: Mapping[str, str]) -> NoReturn:
     """Signals and the exit status are the program's own, since no process of ours stays."""
-    path = _checked(command, environment)
+    path, environment = _checked(command, environment)
     # Python ignores these two, and what is ignored stays so in the program.
     for ignored in IGNORED_BY_PYTHON:
         signal.signal(ignored, signal.SIG_DFL)
@@ -69,7 +70,7 @@ def become(command: Sequence[str], environment: Mapping[str, str]) -> NoReturn:
 
 def start(command: Sequence[str], environment: Mapping[str, str], mask: Iterable[int]) -> int:
     """The id of a child that runs the program, with that mask of blocked signals."""
-    path = _checked(command, environment)
+    path, environment = _checked(command, environment)
 
     def spawn(program: Path | str, words: list[str]) -> int:
         return os.posix_spawn(
@@ -85,12 +86,36 @@ def start(command: Sequence[str], environment: Mapping[str, str], mask: Iterable
         raise _refused(command, error) from error
 
 
-def _checked(command: Sequence[str], environment: Mapping[str, str]) -> Path:
+def _checked(
+    command: Sequence[str], environment: Mapping[str, str]
+) -> tuple[Path, Mapping[str, str]]:
+    """The program, and what it is started with."""
     path = find_program(command[0], environment)
+    sanitizer = _sanitizer(path)
+    if sanitizer:
+        say(f"warning: {path} is built with {sanitizer}, so it is started without hakmem")
+        return path, _without_preload(environment)
     obstacle = preload_obstacle(path)
     if obstacle:
         say(f"warning: {obstacle}, so hakmem does not act on it")
-    return path
+    return path, environment
+
+
+def _sanitizer(path: Path) -> str | None:
+    try:
+        program = read_program(program_behind(path))
+    except OSError:
+        return None
+    return program.sanitizer if program else None
+
+
+def _without_preload(environment: Mapping[str, str]) -> dict[str, str]:
+    """As `with_preload` found it: its own library comes first."""
+    result = dict(environment)
+    others = result.pop("LD_PRELOAD", "").partition(":")[2]
+    if others:
+        result["LD_PRELOAD"] = others
+    return result
 
 
 def _refused(command: Sequence[str], error: OSError) -> HakmemError:

@@ -24,6 +24,7 @@ def tools() -> list[Tool]:
     wanted = [
         *(("gcc", build), ("g++", build), (cmake_tool("cmake"), build), ("ninja", build)),
         *(("valgrind", test), ("cppcheck", lint), ("clang-format", lint), ("clang-tidy", lint)),
+        *(("aarch64-linux-gnu-gcc", lint), ("qemu-aarch64", lint)),
     ]
     found = [Tool(name.rpartition("/")[2], version_of(name), use) for name, use in wanted]
     return [Tool("python", platform.python_version(), "everything"), *found]

@@ -146,7 +146,8 @@ HAK_EXPORT int hak_ctl(const char *name, void *old, size_t *old_size, const void
     return ENOENT;
 }
 
-#if HAK_INTERPOSE
+/* What only the GNU C library has besides. */
+#if HAK_INTERPOSE && defined(__GLIBC__)
 
 HAK_EXPORT int malloc_trim(size_t keep)
 {

@@ -42,7 +42,7 @@ static const char *signal_name(int number)
  * later can tell. */
 static bool code_text(uintptr_t at, char *out, size_t room)
 {
-#if __GLIBC_PREREQ(2, 35)
+#ifdef DLFO_STRUCT_HAS_EH_DBASE
 #pragma weak _dl_find_object
     struct dl_find_object found;
     if (_dl_find_object == NULL || _dl_find_object((void *)at, &found) != 0)

@@ -15,6 +15,11 @@
 #include <string.h>
 #include <unistd.h>
 
+/* musl's header lacks it, hakmem has it. */
+#ifndef __GLIBC__
+void *pvalloc(size_t size);
+#endif
+
 /* Where a sanitizer owns malloc, the same tests run on hakmem's own names. */
 #ifdef HAK_TEST_LINKED
 #include <hakmem/hakmem.h>

@@ -15,6 +15,8 @@ import sys
 from pathlib import Path
 
 SKIPPED = 77
+# Such as 8@%rax, or 8@[x19, 24].
+PROBE_ARGUMENT = re.compile(r"-?\d@(?:\[[^]]*\]|\S)")
 MOST_TLS_BYTES = 64  # dlopen fails where the static TLS that glibc keeps in reserve is used up
 
 
@@ -70,7 +72,7 @@ def probes_in(library: str) -> dict[str, set[int]]:
     probes: dict[str, set[int]] = {}
     for found in re.finditer(r"Provider: (\S+)\s+Name: (\S+)\s.*\n\s+Arguments: (.*)", notes):
         provider, name, arguments = found.groups()
-        probes.setdefault(f"{provider}:{name}", set()).add(len(arguments.split()))
+        probes.setdefault(f"{provider}:{name}", set()).add(len(PROBE_ARGUMENT.findall(arguments)))
     return probes
 
 

@@ -7,23 +7,29 @@ The second library is a user's, whose functions have the fast paths of inline.h 
 Fails if a limit is exceeded or if a path became longer than in the golden file; another difference
 is only shown. --update writes the golden file anew. Another compiler may choose other instructions,
 so a longer path fails only with the compiler that the golden file was written with.
-Exits with 77 (skipped) where objdump is missing or the architecture is not x86-64.
+There is a golden file for each machine. Exits with 77 (skipped) where there is none for the library's,
+or its objdump is missing.
 """
 
 import argparse
 import difflib
-import platform
 import re
 import shutil
 import sys
 from pathlib import Path
+from typing import NoReturn
 
-from fast_path import FastPath, disassemble, fast_path, run_tool, symbol_ranges
+from fast_path import (
+    FastPath,
+    Machine,
+    disassemble,
+    fast_path,
+    machine_of,
+    run_tool,
+    symbol_ranges,
+)
 
 SKIPPED = 77
-ARCHITECTURE = "x86_64"
-GOLDEN = Path(__file__).with_name(f"{ARCHITECTURE}.txt")
-
 ENTRY_POINTS = {
     "malloc": "malloc",
     "free": "free",
@@ -43,10 +49,18 @@ INLINED = {
 
 # At most so many instructions and so many conditional branches.
 LIMITS = {
-    "malloc": (17, 3),
-    "free": (20, 4),
-    "inline malloc, size known": (14, 2),
-    "inline free, size known": (15, 3),
+    "x86_64": {
+        "malloc": (17, 3),
+        "free": (20, 4),
+        "inline malloc, size known": (14, 2),
+        "inline free, size known": (15, 3),
+    },
+    "aarch64": {
+        "malloc": (23, 3),
+        "free": (27, 3),
+        "inline malloc, size known": (20, 2),
+        "inline free, size known": (19, 3),
+    },
 }
 
 HEADING = re.compile(r"^\[(.+)\] (\d+) instructions, (\d+) branches$")
@@ -60,13 +74,15 @@ def compiler_of(library: str) -> str:
     return "; ".join(names) or "unknown"
 
 
-def measure(library: str, entry_points: dict[str, str]) -> dict[str, FastPath | None]:
+def measure(
+    library: str, entry_points: dict[str, str], machine: Machine
+) -> dict[str, FastPath | None]:
     ranges = symbol_ranges(library)
     missing = [symbol for symbol in entry_points.values() if symbol not in ranges]
     if missing:
         sys.exit(f"not exported by {library}: {', '.join(missing)}")
     return {
-        name: fast_path(disassemble(library, *ranges[symbol]))
+        name: fast_path(disassemble(library, *ranges[symbol], machine))
         for name, symbol in entry_points.items()
     }
 
@@ -89,9 +105,9 @@ def golden_counts(text: str) -> dict[str, tuple[int, int]]:
     return {match[1]: (int(match[2]), int(match[3])) for match in headings if match}
 
 
-def limit_errors(paths: dict[str, FastPath | None]) -> list[str]:
+def limit_errors(paths: dict[str, FastPath | None], machine: Machine) -> list[str]:
     errors = []
-    for name, (instructions, branches) in LIMITS.items():
+    for name, (instructions, branches) in LIMITS[machine.name].items():
         if name not in paths:
             continue
         path = paths[name]
@@ -120,22 +136,23 @@ def growth_errors(paths: dict[str, FastPath | None], golden: str) -> list[str]:
     return errors
 
 
-def show_difference(golden: str, current: str) -> None:
-    names = (GOLDEN.name, "this build")
+def show_difference(name: str, golden: str, current: str) -> None:
     difference = difflib.unified_diff(
-        golden.splitlines(), current.splitlines(), *names, "", "", 3, ""
+        golden.splitlines(), current.splitlines(), name, "this build", "", "", 3, ""
     )
     for line in difference:
         print(line)
 
 
-def compare(paths: dict[str, FastPath | None], current: str, compiler: str) -> list[str]:
-    if not GOLDEN.exists():
-        return [f"{GOLDEN.name} is missing: run with --update and commit it"]
-    golden = GOLDEN.read_text()
+def compare(
+    paths: dict[str, FastPath | None], file: Path, current: str, compiler: str
+) -> list[str]:
+    if not file.exists():
+        return [f"{file.name} is missing: run with --update and commit it"]
+    golden = file.read_text()
     if golden == current:
         return []
-    show_difference(golden, current)
+    show_difference(file.name, golden, current)
     errors = growth_errors(paths, golden)
     if COMPILER + compiler not in golden.splitlines():
         print("note: another compiler than the golden file's, so only the limits count")
@@ -147,13 +164,20 @@ def compare(paths: dict[str, FastPath | None], current: str, compiler: str) -> l
     return errors
 
 
-def skip_unless_possible() -> None:
-    missing = [tool for tool in ("objdump", "nm", "readelf") if shutil.which(tool) is None]
-    if platform.machine() != ARCHITECTURE:
-        missing.append(f"an {ARCHITECTURE} machine")
-    if missing:
-        print(f"skipped, for want of {', '.join(missing)}")
-        sys.exit(SKIPPED)
+def skip(reason: str) -> NoReturn:
+    print(f"skipped: {reason}")
+    sys.exit(SKIPPED)
+
+
+def readable_machine(library: str) -> Machine:
+    if shutil.which("nm") is None or shutil.which("readelf") is None:
+        skip("there is no nm or no readelf")
+    machine = machine_of(library)
+    if machine is None:
+        skip("made for a machine that there is no golden file of")
+    if shutil.which(machine.tool("objdump")) is None:
+        skip(f"there is no {machine.tool('objdump')}")
+    return machine
 
 
 def main() -> int:
@@ -162,21 +186,22 @@ def main() -> int:
     parser.add_argument("--inlined", help="a library that has inline.h's paths compiled in")
     parser.add_argument("--update", action="store_true", help="write the golden file anew")
     arguments = parser.parse_args()
-    skip_unless_possible()
-    paths = measure(arguments.library, ENTRY_POINTS)
+    machine = readable_machine(arguments.library)
+    golden = Path(__file__).with_name(f"{machine.name}.txt")
+    paths = measure(arguments.library, ENTRY_POINTS, machine)
     if arguments.inlined:
-        paths |= measure(arguments.inlined, INLINED)
+        paths |= measure(arguments.inlined, INLINED, machine)
     compiler = compiler_of(arguments.library)
     current = render(paths, compiler)
     for line in current.splitlines():
         if line.startswith("["):
             print(line)
     if arguments.update:
-        GOLDEN.write_text(current)
-        print(f"{GOLDEN.name} written")
-    errors = limit_errors(paths)
+        golden.write_text(current)
+        print(f"{golden.name} written")
+    errors = limit_errors(paths, machine)
     if not arguments.update:
-        errors += compare(paths, current, compiler)
+        errors += compare(paths, golden, current, compiler)
     for error in errors:
         print(f"error: {error}")
     return 1 if errors else 0

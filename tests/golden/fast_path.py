@@ -6,17 +6,20 @@ time, so the longest one counts: no execution without a call or a loop can be lo
 """
 
 import os
+import platform
 import re
 import subprocess
 from dataclasses import dataclass
 
 PREFIXES = {"bnd", "notrack", "lock", "rep", "repz", "repnz", "data16", "cs", "ds", "es"}
 RETURNS = {"ret", "retq"}
-DEAD_ENDS = {"ud2", "hlt", "int3"}
+DEAD_ENDS = {"ud2", "hlt", "int3", "brk", "udf"}
 LINE = re.compile(r"^\s*([0-9a-f]+):\t(.+)$")
 MEMORY_OPERAND = re.compile(r"(^|,)(%[c-gs]s:)?(-?0x[0-9a-f]+)?(\([^)]*\))?$")
 READ_ONLY = ("cmp", "test", "lea", "push", "j", "call", "bt", "prefetch")
 DIRECT_TARGET = re.compile(r"^([0-9a-f]+)\b")
+ARM_TARGET = re.compile(r"(?:^|, )([0-9a-f]+) <")
+ARM_BRANCHES = ("b.", "cbz", "cbnz", "tbz", "tbnz")
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,54 @@ class Instruction:
         return int(match[1], 16) if match else None
 
 
+class ArmInstruction(Instruction):
+    """The same of a 64-bit ARM."""
+
+    @property
+    def is_call(self) -> bool:
+        return self.mnemonic in ("bl", "blr")
+
+    @property
+    def is_jump(self) -> bool:
+        return self.mnemonic in ("b", "br")
+
+    @property
+    def is_branch(self) -> bool:
+        return self.mnemonic.startswith(ARM_BRANCHES)
+
+    @property
+    def is_padding(self) -> bool:
+        return self.mnemonic in ("nop", "bti")
+
+    @property
+    def is_store(self) -> bool:
+        return self.mnemonic.startswith("st")
+
+    @property
+    def target(self) -> int | None:
+        match = ARM_TARGET.search(self.operands)
+        return int(match[1], 16) if match else None
+
+
+@dataclass(frozen=True)
+class Machine:
+    """How its code is read: the name of its GNU tools elsewhere, where a comment begins."""
+
+    name: str
+    instruction: type[Instruction]
+    comment: str
+
+    def tool(self, name: str) -> str:
+        return name if platform.machine() == self.name else f"{self.name}-linux-gnu-{name}"
+
+
+MACHINES = {
+    "Advanced Micro Devices X86-64": Machine("x86_64", Instruction, "#"),
+    "AArch64": Machine("aarch64", ArmInstruction, "//"),
+}
+X86 = MACHINES["Advanced Micro Devices X86-64"]
+
+
 @dataclass(frozen=True)
 class FastPath:
     mnemonics: list[str]
@@ -76,6 +127,13 @@ def run_tool(*command: str) -> str:
     return done.stdout
 
 
+def machine_of(library: str) -> Machine | None:
+    """Which machine the library is made for; None if its code cannot be read here."""
+    header = run_tool("readelf", "--file-header", library)
+    name = re.search(r"Machine:\s+(.+?)\s*$", header, re.MULTILINE)
+    return MACHINES.get(name[1]) if name else None
+
+
 def symbol_ranges(library: str) -> dict[str, tuple[int, int]]:
     """Start and end of every function that the library exports, aliases included."""
     ranges = {}
@@ -87,16 +145,16 @@ def symbol_ranges(library: str) -> dict[str, tuple[int, int]]:
     return ranges
 
 
-def parse_instruction(text: str, address: int) -> Instruction:
-    words = text.split("#")[0].split()
+def parse_instruction(text: str, address: int, machine: Machine) -> Instruction:
+    words = text.split(machine.comment)[0].split()
     while len(words) > 1 and words[0] in PREFIXES:
         words = words[1:]
-    return Instruction(address, words[0], " ".join(words[1:]))
+    return machine.instruction(address, words[0], " ".join(words[1:]))
 
 
-def disassemble(library: str, start: int, end: int) -> list[Instruction]:
+def disassemble(library: str, start: int, end: int, machine: Machine) -> list[Instruction]:
     text = run_tool(
-        "objdump",
+        machine.tool("objdump"),
         "--disassemble",
         "--no-show-raw-insn",
         "--wide",
@@ -104,12 +162,12 @@ def disassemble(library: str, start: int, end: int) -> list[Instruction]:
         f"--stop-address={end:#x}",
         library,
     )
-    return parse_listing(text)
+    return parse_listing(text, machine)
 
 
-def parse_listing(text: str) -> list[Instruction]:
+def parse_listing(text: str, machine: Machine = X86) -> list[Instruction]:
     matches = (LINE.match(line) for line in text.splitlines())
-    return [parse_instruction(match[2], int(match[1], 16)) for match in matches if match]
+    return [parse_instruction(match[2], int(match[1], 16), machine) for match in matches if match]
 
 
 def successors(code: list[Instruction], index: int, position: dict[int, int]) -> list[int]:

@@ -2,13 +2,15 @@
 
 import unittest
 
-from fast_path import FastPath, fast_path, parse_listing
+from fast_path import MACHINES, X86, FastPath, Machine, fast_path, parse_listing
+
+ARM = MACHINES["AArch64"]
 
 
-def measure(*lines: str) -> FastPath | None:
+def measure(*lines: str, machine: Machine = X86) -> FastPath | None:
     """Takes instructions at the addresses 0x10, 0x14, 0x18, ..."""
     listing = "\n".join(f"    {0x10 + 4 * i:x}:\t{line}" for i, line in enumerate(lines))
-    return fast_path(parse_listing(listing))
+    return fast_path(parse_listing(listing, machine))
 
 
 class FastPathTest(unittest.TestCase):
@@ -96,6 +98,23 @@ class FastPathTest(unittest.TestCase):
         )
         self.assertEqual(measure(*stores, "ret").stores, len(stores))
         self.assertEqual(measure(*others, "ret").stores, 0)
+
+    def test_arm(self) -> None:
+        path = measure(
+            "bti    c",
+            "cbz    x0, 28 <f+0x18>",
+            "tbnz   x1, #63, 28 <f+0x18>",
+            "b.ls   28 <f+0x18>  // b.plast",
+            "str    x0, [x1, #-8]!",
+            "ret",
+            "bl     900 <slow>",
+            "ret",
+            machine=ARM,
+        )
+        self.expect(path, "cbz tbnz b.ls str ret", 3)
+        self.assertEqual(path.stores, 1)
+        self.assertIsNone(measure("ldr    x16, [x16, #8]", "br     x16", machine=ARM))
+        self.assertIsNone(measure("cmp    x0, x1", "b      900 <slow>", machine=ARM))
 
 
 if __name__ == "__main__":

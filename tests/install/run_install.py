@@ -1,6 +1,8 @@
 """Installs a build into an empty prefix and uses it from there as other projects do.
 
-usage: run_install.py --build BUILD_DIR
+usage: run_install.py --build BUILD_DIR [--deb]
+
+With --deb what is used is the Debian package that cpack makes, unpacked.
 
 Checks that CMake's find_package and pkg-config find the library, that programs linked with either
 library have hakmem's malloc, and that the shared one can be preloaded by its bare name.
@@ -57,6 +59,18 @@ def check_installed(prefix: Path) -> Path:
     return library.parent
 
 
+def unpack_package(build_dir: Path, folder: Path) -> None:
+    """Makes a Debian package of the build and unpacks it, as installing does."""
+    config = build_dir / "CPackConfig.cmake"
+    run("cpack", "-G", "DEB", "--config", config, "-B", folder / "packages")
+    package = find(folder / "packages", "hakmem_*.deb")
+    run("dpkg", "-x", package, folder)
+    control = run("dpkg-deb", "--field", package)
+    for words in ("Package: hakmem", "Version: ", "Depends: libc6"):
+        if words not in control:
+            sys.exit(f"FAILED: the package does not say '{words}':\n{control}")
+
+
 def build_with_cmake(prefix: Path, build: Path) -> None:
     run("cmake", "-G", "Ninja", "-S", CONSUMER, "-B", build, f"-DCMAKE_PREFIX_PATH={prefix}")
     run("cmake", "--build", build)
@@ -100,8 +114,11 @@ def check_preload(build: Path, libraries: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--build", type=Path, required=True)
-    build_dir: Path = parser.parse_args().build
-    for tool in ("cmake", "ninja", "nm", "pkg-config", "readelf"):
+    parser.add_argument("--deb", action="store_true", help="by way of a Debian package")
+    arguments = parser.parse_args()
+    build_dir: Path = arguments.build
+    package_tools = ("cpack", "dpkg", "dpkg-deb", "dpkg-shlibdeps") if arguments.deb else ()
+    for tool in ("cmake", "ninja", "nm", "pkg-config", "readelf", *package_tools):
         if shutil.which(tool) is None:
             print(f"skipped: there is no {tool}")
             sys.exit(SKIPPED)
@@ -109,7 +126,11 @@ def main() -> None:
     os.environ.pop("LD_PRELOAD", None)
     with tempfile.TemporaryDirectory(prefix="hakmem-install-") as folder:
         prefix, build = Path(folder, "prefix"), Path(folder, "build")
-        run("cmake", "--install", build_dir, "--prefix", prefix)
+        if arguments.deb:
+            unpack_package(build_dir, Path(folder))
+            prefix = Path(folder, "usr")
+        else:
+            run("cmake", "--install", build_dir, "--prefix", prefix)
         libraries = check_installed(prefix)
         build_with_cmake(prefix, build)
         build_with_pkg_config(prefix, build)

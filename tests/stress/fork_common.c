@@ -110,9 +110,9 @@ void forkers_join(struct forker *forkers[], size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         struct timespec until;
-        clock_gettime(CLOCK_MONOTONIC, &until);
+        clock_gettime(CLOCK_REALTIME, &until);
         until.tv_sec += HANG_SECONDS;
-        if (pthread_clockjoin_np(forkers[i]->thread, NULL, CLOCK_MONOTONIC, &until) != 0) {
+        if (pthread_timedjoin_np(forkers[i]->thread, NULL, &until) != 0) {
             kill_children(forkers, count);
             fail("thread %zu hangs in a fork, or waits for a child that does", i);
         }

@@ -86,33 +86,34 @@ static void any_thread_may_free_a_run(void **state)
     assert_int_equal(live_count(), runs);
 }
 
+/* Whole pages, of 64 KiB, too. */
 static void resize_stays_where_it_is(void **state)
 {
     (void)state;
-    char *p = alloc(900 * KIB);
+    char *p = alloc(896 * KIB);
     size_t unit = unit_of(p), in_use = pages_in_use(), bytes = live_bytes();
-    memset(p, 'x', 900 * KIB);
-    assert_true(run_resize(heap, unit, 300 * KIB));
-    assert_int_equal(pages_in_use(), in_use - 600 * KIB);
-    assert_int_equal(live_bytes(), bytes - 600 * KIB);
-    assert_true(run_resize(heap, unit, 900 * KIB)); /* what it gave away is still free */
+    memset(p, 'x', 896 * KIB);
+    assert_true(run_resize(heap, unit, 320 * KIB));
+    assert_int_equal(pages_in_use(), in_use - 576 * KIB);
+    assert_int_equal(live_bytes(), bytes - 576 * KIB);
+    assert_true(run_resize(heap, unit, 896 * KIB)); /* what it gave away is still free */
     assert_int_equal(pages_in_use(), in_use);
     assert_int_equal(live_bytes(), bytes);
     assert_int_equal(p[0], 'x');
-    assert_int_equal(p[300 * KIB - 1], 'x');
+    assert_int_equal(p[320 * KIB - 1], 'x');
     assert_true(run_free(heap, unit));
 }
 
 static void resize_stops_at_a_neighbour(void **state)
 {
     (void)state;
-    char *p = alloc(300 * KIB);
-    size_t unit = unit_of(p), end = page_of(p) + 300 * KIB / os_page_size();
+    char *p = alloc(320 * KIB);
+    size_t unit = unit_of(p), end = page_of(p) + 320 * KIB / os_page_size();
     bool zeroed, mine = pages_extend(end, 1, &zeroed); /* else somebody else is there */
     size_t bytes = live_bytes();
-    assert_false(run_resize(heap, unit, 364 * KIB));
+    assert_false(run_resize(heap, unit, 384 * KIB));
     assert_int_equal(live_bytes(), bytes);
-    assert_int_equal(slab_at(unit)->size, 300 * KIB);
+    assert_int_equal(slab_at(unit)->size, 320 * KIB);
     assert_int_equal(unit_word(unit), WORD_RUN);
     if (mine)
         pages_give(end, 1);

@@ -113,6 +113,14 @@ def _own_malloc(program: Program | None, report: Report) -> bool:
             "use a build of the program for the GNU C library",
         )
         return False
+    if program.sanitizer:
+        report.problem(
+            "program",
+            f"it is built with {program.sanitizer}, which has a malloc of its own and ends a "
+            "program into which another is preloaded; `hakmem run` starts it without hakmem",
+            "build it without the sanitizer; its reports are for glibc's or its own malloc",
+        )
+        return False
     if program.is_go:
         report.note(
             "program",

@@ -15,6 +15,14 @@ DF_SYMBOLIC = 2
 GO_SECTION = b".go.buildinfo"
 # Any of them defined in a program itself wins over what is preloaded.
 ALLOCATORS = frozenset({b"malloc", b"free", b"calloc", b"realloc"})
+# A program built with one of them refers to it, or brings it along.
+SANITIZERS = {
+    b"__asan_init": "AddressSanitizer",
+    b"__hwasan_init": "HWAddressSanitizer",
+    b"__lsan_init": "LeakSanitizer",
+    b"__msan_init": "MemorySanitizer",
+    b"__tsan_init": "ThreadSanitizer",
+}
 
 
 @dataclass(frozen=True)
@@ -25,6 +33,7 @@ class Program:
     symbolic: bool
     defined: frozenset[str]  # of ALLOCATORS
     is_go: bool
+    sanitizer: str | None = None
 
 
 def read_program(path: Path) -> Program | None:
@@ -56,8 +65,14 @@ class _Reader:
                 symbolic = self._is_symbolic(offset, size)
         sections = list(self._sections())
         names = {name for name, *_ in sections}
-        defined = frozenset(name.decode() for name in self._defined(sections))
-        return Program(path, header, interpreter, symbolic, defined, GO_SECTION in names)
+        defined: set[str] = set()
+        sanitizer = None
+        for name, is_defined in self._dynamic_symbols(sections):
+            if is_defined and name in ALLOCATORS:
+                defined.add(name.decode())
+            sanitizer = SANITIZERS.get(name, sanitizer)
+        is_go = GO_SECTION in names
+        return Program(path, header, interpreter, symbolic, frozenset(defined), is_go, sanitizer)
 
     def _segments(self) -> Iterator[tuple[int, int, int]]:
         (table,) = struct.unpack_from("<Q", self.data, 32)
@@ -84,15 +99,17 @@ class _Reader:
         for name, kind, _, _, offset, length, link in rows:
             yield self._text(rows[names][4] + name), kind, offset, length, link
 
-    def _defined(self, sections: list[tuple[bytes, int, int, int, int]]) -> Iterator[bytes]:
+    def _dynamic_symbols(
+        self, sections: list[tuple[bytes, int, int, int, int]]
+    ) -> Iterator[tuple[bytes, bool]]:
+        """The names, and whether they are defined here."""
         for _, kind, offset, size, link in sections:
             if kind != SHT_DYNSYM:
                 continue
             texts = sections[link][2]
             for at in range(offset, offset + size, 24):
                 name, _, _, section = struct.unpack_from("<IBBH", self.data, at)
-                if section != 0 and (text := self._text(texts + name)) in ALLOCATORS:
-                    yield text
+                yield self._text(texts + name), section != 0
 
     def _text(self, at: int) -> bytes:
         return self.data[at : self.data.find(b"\0", at)]

@@ -1,0 +1,25 @@
+//! Links libhakmem: from the folder that LIBHAKMEM_DIR names, else where pkg-config finds it.
+
+use std::env;
+use std::process::Command;
+
+fn folder() -> String {
+    if let Ok(folder) = env::var("LIBHAKMEM_DIR") {
+        return folder;
+    }
+    let found = Command::new("pkg-config")
+        .args(["--variable=libdir", "hakmem"])
+        .output();
+    match found {
+        Ok(output) if output.status.success() => {
+            String::from_utf8_lossy(&output.stdout).trim().to_string()
+        }
+        _ => panic!("hakmem is not installed: set LIBHAKMEM_DIR to the folder of libhakmem.a"),
+    }
+}
+
+fn main() {
+    println!("cargo:rerun-if-env-changed=LIBHAKMEM_DIR");
+    println!("cargo:rustc-link-search=native={}", folder());
+    println!("cargo:rustc-link-lib=static=hakmem");
+}

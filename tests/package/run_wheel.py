@@ -1,0 +1,70 @@
+"""Builds a wheel, installs it into an empty environment and runs programs on the hakmem inside.
+
+usage: run_wheel.py --source SOURCE_DIR --build BUILD_DIR
+
+Skipped where packages cannot be fetched.
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+SKIPPED = 77
+SHOW_LIBRARY = "grep -c 'r-xp.*hakmem/libhakmem.so' /proc/self/maps"
+
+
+def run(*command: str | Path, **environment: str) -> str:
+    done = subprocess.run(
+        [str(word) for word in command],
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        words = " ".join(str(word) for word in command)
+        sys.exit(f"FAILED with {done.returncode}: {words}\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--source", type=Path, required=True)
+    parser.add_argument("--build", type=Path, required=True)
+    arguments = parser.parse_args()
+    os.environ.pop("HAKMEM_CLONE", None)
+    with tempfile.TemporaryDirectory(prefix="hakmem-wheel-") as name:
+        folder = Path(name)
+        python = folder / "venv" / "bin" / "python"
+        run(sys.executable, "-m", "venv", folder / "venv")
+        pip = (python, "-I", "-m", "pip", "--disable-pip-version-check", "--no-input")
+        reachable = subprocess.run(
+            [*map(str, pip), "download", "--quiet", "--no-deps", "-d", str(folder), "click"],
+            capture_output=True,
+            check=False,
+        )
+        if reachable.returncode != 0:
+            print("skipped: no Python packages can be fetched")
+            return SKIPPED
+        source = folder / "source"
+        for part in ("python", "profiles", "src/control", "packaging"):
+            shutil.copytree(arguments.source / part, source / part)
+        for part in ("pyproject.toml", "README.md", "LICENSE"):
+            shutil.copy(arguments.source / part, source)
+        library = arguments.build / "libhakmem.so"
+        run(*pip, "wheel", "--no-deps", "-w", folder / "dist", source, LIBHAKMEM=str(library))
+        wheel = next((folder / "dist").glob("hakmem-*.whl"))
+        print(wheel.name)
+        run(*pip, "install", "--quiet", wheel)
+        hakmem = python.with_name("hakmem")
+        run(hakmem, "run", "--", "true")
+        run(hakmem, "run", "--profile", "lean", "--", "sh", "-c", SHOW_LIBRARY)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -352,7 +352,7 @@ static void *alloc_from_pieces(void **between, bool target_lost)
         stamp(p[i], 4 * MIB);
     release_all(p, 3);
     refuse_move(3, target_lost);
-    void *whole = big_alloc(12 * MIB, 1, &zeroed);
+    void *whole = big_alloc(12 * MIB, 1, BIG_PLAIN, &zeroed);
     assert_false(whole != NULL && zeroed);
     assert_int_equal(big_cached_bytes(), 4 * MIB); /* the piece that was not begun */
     refuse_move(-1, false);

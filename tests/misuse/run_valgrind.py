@@ -13,7 +13,7 @@ import sys
 
 SKIPPED = 77
 TIMEOUT_S = 300
-MISUSE = "double_free_newest"
+MISUSE = "double_free_newest_48"
 STATUS = "9"
 # Valgrind's own words, with both places.
 EXPECTED = ("Invalid free()", "free'd", "Block was alloc'd at")

@@ -88,21 +88,16 @@ bool touch_note_price(enum big_pages pages, uint64_t ns, struct decision *d)
 
 bool touch_try(void *block, enum big_pages pages, struct decision *d)
 {
+    static _Atomic uint32_t turn;
     if (hak_options.huge_blocks < BLOCKS_LEARNT || (pages != BIG_HUGE && pages != BIG_SMALL))
         return false;
+    if (add_relaxed(&turn, 1) % OTHER_EVERY == OTHER_TURN) {
+        pages = pages == BIG_HUGE ? BIG_SMALL : BIG_HUGE;
+        os_advise_huge(block, GRANULE_SIZE, pages == BIG_HUGE);
+    }
     uint64_t before = os_thread_ns();
     os_prefault(block, GRANULE_SIZE);
     return touch_note_price(pages, os_thread_ns() - before, d);
-}
-
-static enum big_pages plan_by_price(uint32_t turn)
-{
-    if (load_relaxed(&small_price) == 0)
-        return BIG_SMALL;
-    bool huge = load_relaxed(&huge_price) == 0 || load_relaxed(&huge_is_cheaper);
-    if (turn % OTHER_EVERY == OTHER_TURN)
-        huge = !huge;
-    return huge ? BIG_HUGE : BIG_SMALL;
 }
 
 /* ---- plans ---- */
@@ -121,7 +116,7 @@ static enum big_pages learnt_plan(uint16_t key)
         key = shuffled(key);
     if (!is_whole(key) || hak_options.huge_blocks == BLOCKS_SHADOW)
         return BIG_PLAIN;
-    return plan_by_price(turn);
+    return load_relaxed(&huge_is_cheaper) ? BIG_HUGE : BIG_SMALL;
 }
 
 enum big_pages touch_plan(size_t size)

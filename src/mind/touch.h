@@ -2,8 +2,8 @@
  *
  * Some fresh blocks have small pages and are looked at when they are freed. Where nearly all pages were in memory by
  * then, huge ones take no more memory. Whether their first touch costs less is the machine's to say, and the
- * moment's (decision 0050): of blocks that are touched as a whole the first 2 MiB are populated at once and timed, most with
- * the pages that are cheaper so far, one of 32 with the others.
+ * moment's (decision 0050): of blocks that are touched as a whole the first 2 MiB are populated at once and timed, in
+ * one of 32 with the pages that are dearer so far.
  *
  * By anyone at any time, without a lock. Calls: log, big (words), os. Called by: keep, front. */
 #ifndef HAK_TOUCH_H

@@ -2,15 +2,14 @@
 
 import pytest
 
-from hakmem.commands.bench import _matching
 from hakmem.errors import HakmemError
-from hakmem.lab.model import Case
+from hakmem.lab.model import Case, matching
 
 CASES = [Case(name, (), 1, "", "", "", ("true",), 1) for name in ("spin-slow", "spin-fast")]
 
 
 def test_only_searches_names() -> None:
-    assert [case.name for case in _matching(CASES, "slow|none")] == ["spin-slow"]
+    assert [case.name for case in matching(CASES, "slow|none")] == ["spin-slow"]
 
 
 @pytest.mark.parametrize(
@@ -19,4 +18,4 @@ def test_only_searches_names() -> None:
 )
 def test_only_that_finds_nothing(only: str, complaint: str) -> None:
     with pytest.raises(HakmemError, match=complaint):
-        _matching(CASES, only)
+        matching(CASES, only)

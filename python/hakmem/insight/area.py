@@ -32,6 +32,8 @@ WORDS: dict[str, tuple[Literal["I", "Q"], int]] = {"u32": ("I", 4), "u64": ("Q",
 FIELD = re.compile(r"([a-z][a-z0-9_]*):(u32|u64)(?:\[([1-9]\d{0,4})\])?")
 # What refers to rows is copied before what it refers to: the latter only grows.
 COPIED_FIRST = ("blocks", "sites")
+# A row of these may be written anew while it is copied.
+REWRITTEN = ("decisions",)
 
 MAPS_LINE = re.compile(
     r"(?P<start>[0-9a-f]+)-(?P<end>[0-9a-f]+) .{4} [0-9a-f]+ [0-9a-f]+:[0-9a-f]+ "
@@ -510,8 +512,21 @@ def _copy(read: Read, texts: bytes, at: int, area_size: int, source: str) -> Tab
     if not 0 < width <= stride or not whole or offset + capacity * stride > area_size:
         raise NoAreaError(f"{source}: table '{title}' of its live area is damaged")
     # Threads that find a table full may have counted on.
-    data = read(offset, min(used, capacity) * stride)
+    length = min(used, capacity) * stride
+    data = read(offset, length)
+    if title in REWRITTEN:
+        data = _settled(data, read(offset, length), stride)
     return Table(title, columns, capacity, stride, data)
+
+
+def _settled(first: bytes, second: bytes, stride: int) -> bytes:
+    """The rows that were the same both times: of one that is being written anew the number, which
+    comes first, is taken away before and put there after (src/mind/log.c). The others as zeros."""
+    rows = [first[at : at + stride] for at in range(0, len(first), stride)]
+    return b"".join(
+        row if row == second[at * stride : (at + 1) * stride] else bytes(stride)
+        for at, row in enumerate(rows)
+    )
 
 
 def _fields(text: str, source: str) -> tuple[Field, ...]:

@@ -18,6 +18,7 @@ from hakmem.insight.area import (
     GoneError,
     NoAreaError,
     NotOnHakmemError,
+    _settled,
     area_of,
     attach,
     load,
@@ -42,6 +43,12 @@ def saved(folder: Path, data: bytes) -> Path:
     path = folder / "profile"
     path.write_bytes(data)
     return path
+
+
+def test_a_row_that_is_being_written_is_left_out() -> None:
+    old, new, half = b"1old", b"2new", b"1new"
+    assert _settled(old + new, old + new, 4) == old + new
+    assert _settled(half + new, new + new, 4) == bytes(4) + new
 
 
 def test_a_file_is_read_back(built: Built, tmp_path: Path) -> None:

@@ -52,6 +52,7 @@ RULES = (
     Rule("refill", "heap/slots.c"),
     Rule("refill", "heap/runs.c"),
     Rule("refill", "heap/registry.c"),
+    Rule("refill", "heap/verify.c"),
     Rule("refill", "slab/slab.c"),
     Rule("purge", "super/super.c", "purge_"),
     Rule("purge", "super/super.c", "supers_purge"),

@@ -112,7 +112,7 @@ def built_with(**tables: list[dict[str, int | list[int]]]) -> bytes:
         (lambda b: built_with(classes=[{"size": 0}]), "'classes' of its live area"),
         (lambda b: built_with(classes=class_rows()[:5]), "'heaps' of its live area"),
         (
-            lambda b: built_with(decisions=[{"number": 1, "rule": 3}]),
+            lambda b: built_with(decisions=[{"number": 1, "key": 3}]),
             "'decisions' of its live area",
         ),
     ],

@@ -142,6 +142,8 @@ uint32_t touch_cost(uint16_t key)
 static uint32_t touched_share(char *block, size_t size)
 {
     size_t granules = size / GRANULE_SIZE, looked = least_of(granules, GRANULES_LOOKED), pages = 0;
+    if (looked == 0)
+        return 0; /* there are no plans for any so small */
     for (size_t i = 0; i < looked; i++) {
         size_t granule = looked > 1 ? i * (granules - 1) / (looked - 1) : 0;
         pages += os_resident_pages(block + granule * GRANULE_SIZE, GRANULE_SIZE);

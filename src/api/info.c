@@ -14,6 +14,7 @@
 
 HAK_EXPORT size_t hak_purge(void)
 {
+    secure_verify();
     return front_trim();
 }
 

@@ -74,7 +74,8 @@ size_t secure_request(size_t size)
     if (size > PTRDIFF_MAX)
         return size;
     size += TAIL;
-    return is_large(size) ? size + 2 * hak_region.page_size : size;
+    /* The first request comes before the region knows it. */
+    return is_large(size) ? size + 2 * os_page_size() : size;
 }
 
 static _Atomic uint64_t *last_word(const void *p, size_t total)

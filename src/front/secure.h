@@ -28,7 +28,7 @@ size_t secure_size(const void *p);
 void secure_free(void *p, const char *what);
 /* As realloc; the block is live. NULL: no memory, and the block stays as it is. */
 void *secure_realloc(void *p, size_t size, const char *what);
-/* Looks through all blocks that wait. */
+/* Looks through all blocks that wait, which then do not wait any longer. */
 void secure_verify(void);
 
 #else

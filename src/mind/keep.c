@@ -39,7 +39,6 @@ struct rule {
     uint64_t saved_kib;  /* was kept and used again */
     uint64_t vain_kib;   /* was kept and was not */
     uint64_t held;       /* KiB * ms of both */
-    uint64_t signature;  /* of a loaded rule by call site: whose it is; otherwise 0 */
 };
 
 static struct {
@@ -50,7 +49,7 @@ static struct {
     uint64_t looked_ms, decided_ms, faded_ms;
 } keep;
 
-/* Of each key that was ever used by site, the last one. Relaxed: what is shown, and a guess whose it was. */
+/* Of each key by site: whose it is, and for showing the last address and size. Relaxed: guesses. */
 static struct {
     _Atomic uint64_t address, signature;
     _Atomic uint16_t by_size; /* the key it has by size alone */
@@ -87,9 +86,21 @@ uint64_t keep_signature_of(size_t size, const uintptr_t *frames, uint32_t depth)
     return signature | 1;
 }
 
+/* The first place near its own that it has or can have; where all have others it shares its own. A place is taken once
+ * and for good, so whoever finds its signature there has it (relaxed: nothing else comes with it). */
 static uint16_t key_of_signature(uint64_t signature)
 {
-    return (uint16_t)(1 + (signature >> 1) % (KEEP_KEYS - 1));
+    enum { PLACES_NEAR = 8 };
+    uint64_t own = (signature >> 1) % (KEEP_KEYS - 1);
+    for (uint32_t i = 0; i < PLACES_NEAR; i++) {
+        uint16_t key = (uint16_t)(1 + (own + i) % (KEEP_KEYS - 1));
+        uint64_t there = load_relaxed(&sites[key].signature);
+        if (there == 0 && cas_relaxed(&sites[key].signature, &there, signature))
+            return key;
+        if (there == signature)
+            return key;
+    }
+    return (uint16_t)(1 + own);
 }
 
 uint16_t keep_key_of_site(size_t size, const uintptr_t *frames, uint32_t depth)
@@ -99,7 +110,6 @@ uint16_t keep_key_of_site(size_t size, const uintptr_t *frames, uint32_t depth)
         return 0;
     uint64_t signature = keep_signature_of(size, frames, depth);
     uint16_t key = key_of_signature(signature);
-    store_relaxed(&sites[key].signature, signature);
     store_relaxed(&sites[key].address, (uint64_t)(depth > 0 ? frames[0] : 0));
     store_relaxed(&sites[key].by_size, by_size);
     return hak_options.keep == KEEP_SHUFFLED ? shuffled(key) : key;
@@ -219,12 +229,14 @@ bool keep_know(const struct keep_known *known, uint64_t now_ms)
     bool is_by_site = has_site && known->signature != 0;
     if (hak_options.keep < KEEP_SHADOW || (has_site && is_by_site != keep_is_by_site()))
         return false;
-    struct rule *r = &keep.rules[is_by_site ? key_of_signature(known->signature) : known->key];
+    uint16_t key = is_by_site ? key_of_signature(known->signature) : known->key;
+    if (is_by_site)
+        store_relaxed(&sites[key].by_size, known->key);
+    struct rule *r = &keep.rules[key];
     *r = (struct rule){.chosen = (uint8_t)time_of_ms(known->keep_ms),
                        .is_known = true,
                        .is_loaded = true,
-                       .is_changed = true,
-                       .signature = is_by_site ? known->signature : 0};
+                       .is_changed = true};
     for (uint32_t i = 0; i < KEEP_TIMES; i++) {
         r->kib[i] = known->kib[i];
         /* Half way between two times, for all that a file says. */
@@ -232,14 +244,6 @@ bool keep_know(const struct keep_known *known, uint64_t now_ms)
     }
     keep.faded_ms = now_ms;
     return true;
-}
-
-/* The key is another call site's in this program than in the one that the rule is from. */
-static bool is_anothers(uint16_t key)
-{
-    const struct rule *r = &keep.rules[key];
-    uint64_t seen = r->signature != 0 ? load_relaxed(&sites[key].signature) : 0;
-    return seen != 0 && seen != r->signature;
 }
 
 /* ---- decisions ---- */
@@ -327,10 +331,7 @@ static uint64_t site_of(uint16_t key)
 
 static uint64_t signature_of(uint16_t key)
 {
-    if (!keep_is_by_site() || key == KEEP_ANY)
-        return 0;
-    uint64_t loaded = keep.rules[key].signature;
-    return loaded != 0 ? loaded : load_relaxed(&sites[key].signature);
+    return keep_is_by_site() && key != KEEP_ANY ? load_relaxed(&sites[key].signature) : 0;
 }
 
 static HAK_COLD void show_rule(struct live_area *a, uint16_t key)
@@ -354,8 +355,6 @@ static HAK_COLD void show_rule(struct live_area *a, uint16_t key)
 static void decide_key(uint16_t key, uint64_t now)
 {
     struct rule *r = &keep.rules[key];
-    if (is_anothers(key))
-        *r = (struct rule){.is_changed = true};
     if (!r->is_changed)
         return;
     uint32_t from = r->chosen, to = best_time(key);

@@ -286,21 +286,35 @@ static void rules_by_size_are_not_for_call_sites(void **state)
     assert_false(know(&by_site));
 }
 
-static void a_rule_of_another_programs_call_site_is_dropped(void **state)
+static void a_rule_of_a_call_site_waits_for_it(void **state)
 {
     (void)state;
     const uintptr_t own[] = {0x7f0000001234, 0x7f0000005678};
     hak_options.keep = KEEP_SITE;
-    uint64_t signature = keep_signature_of(MIB, own, 2);
-    key = keep_key_of_site(MIB, own, 2);
-    know(&(struct keep_known){.key = 3, .signature = signature, .keep_ms = 3000});
+    uint64_t signature = keep_signature_of(4 * MIB, own, 2);
+    know(&(struct keep_known){.key = 5, .signature = signature, .keep_ms = 3000});
+    key = keep_key_of_site(4 * MIB, own, 2);
     look(high, SECOND);
     assert_int_equal(look(low, 1), high - low);
-    assert_int_equal(load_relaxed(&live_area()->rules[key].loaded), 1);
-    uint64_t another = signature + ((KEEP_KEYS - 1) << 1);
-    know(&(struct keep_known){.key = 3, .signature = another, .keep_ms = 3000});
-    look(high, SECOND);
-    assert_int_equal(load_relaxed(&live_area()->rules[key].loaded), 0);
+    const struct live_rules *row = &live_area()->rules[key];
+    assert_int_equal(load_relaxed(&row->loaded), 1);
+    assert_true(load_relaxed(&row->stack) == signature);
+    assert_int_equal(load_relaxed(&row->least_bytes), 4 * MIB);
+}
+
+/* Places are few, and each call stack's own may be another's. */
+static void call_stacks_do_not_share_a_key_while_there_are_others(void **state)
+{
+    (void)state;
+    bool taken[KEEP_KEYS] = {0};
+    hak_options.keep = KEEP_SITE;
+    for (uintptr_t i = 0; i < 16; i++) {
+        uintptr_t frame = 0x10 + 0x20 * i;
+        uint16_t k = keep_key_of_site(16 * MIB, &frame, 1);
+        assert_at(!taken[k], i);
+        assert_at(keep_key_of_site(16 * MIB, &frame, 1) == k, i);
+        taken[k] = true;
+    }
 }
 
 /* ---- keys ---- */
@@ -387,7 +401,8 @@ int main(void)
         cmocka_unit_test_setup(a_rule_known_before_can_be_unlearnt, next_key),
         cmocka_unit_test_setup(what_evidence_says_goes_before_what_was_chosen, next_key),
         cmocka_unit_test_setup(rules_by_size_are_not_for_call_sites, next_key),
-        cmocka_unit_test_setup(a_rule_of_another_programs_call_site_is_dropped, next_key),
+        cmocka_unit_test_setup(a_rule_of_a_call_site_waits_for_it, next_key),
+        cmocka_unit_test_setup(call_stacks_do_not_share_a_key_while_there_are_others, next_key),
         cmocka_unit_test(a_call_stack_is_known_wherever_it_is_loaded),
         cmocka_unit_test(sizes_have_keys_by_powers_of_two),
         cmocka_unit_test_setup(call_stacks_have_keys, next_key),

@@ -71,18 +71,6 @@ POLICIES = {
         learnt={"size": "huge_blocks:learnt"},
         placebo="huge_blocks:shuffled",
     ),
-    # All that is learnt, against all fixed settings of both.
-    "all": Policy(
-        static={
-            OFF: "learn:0",
-            "4 s": "keep:fixed,keep_time:4s,huge_blocks:off",
-            "always": "keep:off,huge_blocks:always",
-            "2 s, always": "keep:fixed,keep_time:2s,huge_blocks:always",
-            "4 s, always": "keep:fixed,keep_time:4s,huge_blocks:always",
-        },
-        learnt={"size": "learn:1", "known": "rules:{rules}"},
-        placebo="keep:shuffled,huge_blocks:shuffled",
-    ),
 }
 TRAINING_SEEDS = (1001, 1002)
 METRICS = (Metric("cpu_s", "s"), Metric("mean_rss_kib", "KiB"), Metric("cost", "s"))
@@ -280,7 +268,7 @@ def main() -> None:
     parser.add_argument("--abreast", type=int, default=4, help="workloads side by side")
     parser.add_argument("--touch-us", type=float, default=0.88, help="of a page")
     parser.add_argument("--only", nargs="+", choices=WORKLOADS, default=WORKLOADS)
-    parser.add_argument("--policy", choices=POLICIES, default="all")
+    parser.add_argument("--policy", choices=POLICIES, default="keep")
     parser.add_argument("--json", type=Path, metavar="FILE")
     parser.add_argument("--from", dest="earlier", type=Path, metavar="FILE")
     chosen = parser.parse_args()

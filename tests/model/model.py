@@ -106,7 +106,7 @@ def build_checker(build: Path) -> Path:
     target = build / "cargo"
     manifest = HERE / "Cargo.toml"
     run(
-        [cargo, "build", "--quiet", "--locked", "--manifest-path", manifest, "--target-dir", target]
+        [cargo, "build", "--quiet", "--manifest-path", manifest, "--target-dir", target]
     )
     return target / "debug" / "hakmem-model"
 

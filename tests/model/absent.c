@@ -120,6 +120,11 @@ uint64_t os_random(void)
     return 0;
 }
 
+uintptr_t os_secret(void)
+{
+    return 0;
+}
+
 uint64_t os_now_ms(void)
 {
     return 0;

@@ -28,24 +28,13 @@ HAK_INLINE void *api_out(void *p, size_t size)
 
 HAK_INLINE void *api_alloc(size_t size)
 {
-    void *p = front_alloc(secure_request(size));
-#if HAK_SECURE
-    if (HAK_UNLIKELY(p == NULL)) {
-        secure_verify(); /* freed memory waits, and is what is missing */
-        p = front_alloc(secure_request(size));
-    }
-#endif
-    return api_out(p, size);
+    return api_out(front_alloc(secure_request(size)), size);
 }
 
 HAK_INLINE void api_free(void *p, const char *what)
 {
     check_in(p, what);
-#if HAK_SECURE
     secure_free(p, what);
-#else
-    front_free(p);
-#endif
 }
 
 #endif

@@ -14,7 +14,6 @@
 
 HAK_EXPORT size_t hak_purge(void)
 {
-    secure_verify();
     return front_trim();
 }
 

@@ -50,11 +50,7 @@ static void *resize(void *p, size_t size, const char *what)
     }
     /* Out of the map first: once freed, the block may be another thread's at any time. */
     check_in(p, what);
-#if HAK_SECURE
     void *q = secure_realloc(p, size, what);
-#else
-    void *q = front_realloc(p, size);
-#endif
     check_out(q != NULL ? q : p);
     return q;
 }
@@ -120,11 +116,7 @@ HAK_EXPORT void *hak_pvalloc(size_t size)
 HAK_EXPORT size_t hak_usable_size(const void *p)
 {
     check_live(p, "malloc_usable_size");
-#if HAK_SECURE
     return p == NULL ? 0 : secure_size(p);
-#else
-    return p == NULL ? 0 : front_usable(p, "malloc_usable_size");
-#endif
 }
 
 HAK_EXPORT void hak_free_sized(void *p, size_t size)

@@ -47,15 +47,6 @@ static bool find_bit(const void *p, _Atomic uint64_t **word, uint64_t *bit)
     return true;
 }
 
-static void drop(void *p)
-{
-#if HAK_SECURE
-    secure_drop(p);
-#else
-    front_free(p);
-#endif
-}
-
 void *check_out(void *p)
 {
     _Atomic uint64_t *word;
@@ -63,7 +54,7 @@ void *check_out(void *p)
     if (p == NULL)
         return NULL;
     if (!find_bit(p, &word, &bit)) {
-        drop(p); /* a block that cannot be marked would not be known when it is freed */
+        secure_drop(p); /* a block that cannot be marked would not be known when it is freed */
         errno = ENOMEM;
         return NULL;
     }

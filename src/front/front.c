@@ -246,6 +246,7 @@ HAK_INLINE void *alloc_pages(size_t size, size_t alignment, bool *zeroed)
  * another thread was faster here. */
 static HAK_COLD void make_room(void)
 {
+    secure_verify();
     thread_enter();
     (void)purge_everything();
     thread_leave();
@@ -397,6 +398,7 @@ void *front_alloc_aligned(size_t alignment, size_t size)
 
 HAK_COLD size_t front_trim(void)
 {
+    secure_verify();
     struct heap *h = own_heap(thread_enter());
     if (h != NULL)
         trim_own(h);

@@ -1,5 +1,5 @@
 /* What the build `secure` keeps around the program's blocks, besides the map of check.h. In the other builds all of
- * this is nothing.
+ * this is nothing but a call of front.
  *
  *   block   [the program's bytes][filled, at least 16 bytes][guard page, of blocks above 64 KiB]
  *
@@ -8,11 +8,11 @@
  * filled with a pattern, in a place taken by chance until another takes that; then the pattern has to be there still. One
  * above 64 KiB cannot be read or written meanwhile.
  *
- * Calls: front, check, os. Called by: api, control. */
+ * Calls: front, check, os. Called by: api, front (where memory is short), control. */
 #ifndef HAK_SECURE_H
 #define HAK_SECURE_H
 
-#include "base/base.h"
+#include "front/front.h"
 
 #if HAK_SECURE
 
@@ -42,6 +42,28 @@ HAK_INLINE void *secure_out(void *p, size_t size)
 {
     (void)size;
     return p;
+}
+
+HAK_INLINE void secure_drop(void *p)
+{
+    front_free(p);
+}
+
+HAK_INLINE size_t secure_size(const void *p)
+{
+    return front_usable(p, "malloc_usable_size");
+}
+
+HAK_INLINE void secure_free(void *p, const char *what)
+{
+    (void)what;
+    front_free(p);
+}
+
+HAK_INLINE void *secure_realloc(void *p, size_t size, const char *what)
+{
+    (void)what;
+    return front_realloc(p, size);
 }
 
 HAK_INLINE void secure_verify(void) {}

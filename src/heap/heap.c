@@ -120,7 +120,7 @@ static struct slab *slab_unused_to_owned(struct heap *h, uint32_t class)
         purge_note_fresh(class_slab_bytes(class));
         if (units == 1 && class < FIRST_PAGED && c->slabs >= PREFAULT_FROM &&
             hak_options.prefault && !pressure_is(PRESSURE_TIGHT)) {
-            os_prefault(unit_address((size_t)unit), UNIT_SIZE);
+            (void)os_prefault(unit_address((size_t)unit), UNIT_SIZE);
             count(h, COUNTER_prefault, 1);
         }
     }

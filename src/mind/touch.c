@@ -8,18 +8,16 @@
 enum { BLOCKS_OFF, BLOCKS_ALWAYS, BLOCKS_SHADOW, BLOCKS_LEARNT, BLOCKS_SHUFFLED };
 
 enum {
-    LOOKED_ENOUGH = 4, /* blocks after which there is a decision */
-    LOOK_EVERY = 64,   /* then one of so many is looked at */
-    WHOLE = 256,       /* share of a block's pages: */
-    WHOLE_FROM = 240,  /* from here on it is touched as a whole, */
-    WHOLE_BELOW = 224, /* and below this not any more */
-    NEW_SHARE = 4,     /* of what is known: a new look or price counts for one part of so many */
-    FAR_ABOVE = 4,     /* times the price so far */
-    OTHER_EVERY = 32,  /* one of so many blocks has the pages that are dearer so far */
-    OTHER_TURN = 17,   /* ... in this turn, in which none is looked at */
-    CHEAPER_SHARE =
-        8, /* huge pages have to be cheaper by one part in so many to be chosen, and to be dearer to
-                         * be dropped */
+    LOOKED_ENOUGH = 4,  /* blocks after which there is a decision */
+    LOOK_EVERY = 64,    /* then one of so many is looked at */
+    WHOLE = 256,        /* share of a block's pages: */
+    WHOLE_FROM = 240,   /* from here on it is touched as a whole, */
+    WHOLE_BELOW = 224,  /* and below this not any more */
+    NEW_SHARE = 4,      /* of what is known: a new look or price counts for one part of so many */
+    FAR_ABOVE = 4,      /* times the price so far */
+    OTHER_EVERY = 32,   /* of one of so many blocks the first 2 MiB have the dearer pages, */
+    OTHER_TURN = 1,     /* in this turn */
+    CHEAPER_SHARE = 8,  /* huge pages are chosen if they are cheaper by a part in so many */
     GRANULES_LOOKED = 4 /* of a block, evenly spread */
 };
 
@@ -96,8 +94,7 @@ bool touch_try(void *block, enum big_pages pages, struct decision *d)
         os_advise_huge(block, GRANULE_SIZE, pages == BIG_HUGE);
     }
     uint64_t before = os_thread_ns();
-    os_prefault(block, GRANULE_SIZE);
-    return touch_note_price(pages, os_thread_ns() - before, d);
+    return os_prefault(block, GRANULE_SIZE) && touch_note_price(pages, os_thread_ns() - before, d);
 }
 
 /* ---- plans ---- */

@@ -175,11 +175,12 @@ bool os_purge(void *at, size_t size)
     return done;
 }
 
-void os_prefault(void *at, size_t size)
+bool os_prefault(void *at, size_t size)
 {
     int saved = errno;
-    (void)madvise(at, size, MADV_POPULATE_WRITE);
+    bool done = madvise(at, size, MADV_POPULATE_WRITE) == 0;
     errno = saved;
+    return done;
 }
 
 HAK_COLD uint64_t os_thread_ns(void)

@@ -57,8 +57,8 @@ bool os_unmap(void *at, size_t size);
 /* Drops the pages of a mapped range: it reads as zeros afterwards. */
 bool os_purge(void *at, size_t size);
 
-/* Populates the pages of a mapped range in one call. Best effort. */
-void os_prefault(void *at, size_t size);
+/* Populates the pages of a mapped range in one call; false: not all, or the kernel cannot. */
+bool os_prefault(void *at, size_t size);
 
 /* Processor time of the calling thread, in ns. */
 uint64_t os_thread_ns(void);

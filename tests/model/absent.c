@@ -87,10 +87,11 @@ bool os_purge(void *at, size_t size)
     return true;
 }
 
-void os_prefault(void *at, size_t size)
+bool os_prefault(void *at, size_t size)
 {
     (void)at;
     (void)size;
+    return true;
 }
 
 void os_advise_huge(void *at, size_t size, bool wanted)

@@ -216,8 +216,9 @@ static void add_granule(size_t granule, bool zeroed)
 
 /* ---- take and give ---- */
 
-/* The lock is not held while the kernel is asked. */
-static bool take_granule(void)
+/* The lock is not held while the kernel is asked. The run is taken with the granule: else a purge in between
+ * would give the granule back. */
+static bool take_from_new_granule(struct run *r, uint32_t n, uint32_t alignment)
 {
     bool zeroed;
     ptrdiff_t granule = region_take(1, GRANULE_SIZE, &zeroed);
@@ -230,23 +231,20 @@ static bool take_granule(void)
         return false;
     }
     add_granule((size_t)granule, zeroed);
+    bool found = take_found(r, n, alignment);
     lock_release(&pages.lock);
-    return true;
+    return found;
 }
 
 ptrdiff_t pages_take(uint32_t n, uint32_t alignment, bool *zeroed)
 {
     struct run r;
-    for (;;) {
-        if (!lock_take_if_safe(&pages.lock))
-            return REGION_NONE;
-        bool found = take_found(&r, n, alignment);
-        lock_release(&pages.lock);
-        if (found)
-            break;
-        if (!take_granule())
-            return REGION_NONE;
-    }
+    if (!lock_take_if_safe(&pages.lock))
+        return REGION_NONE;
+    bool found = take_found(&r, n, alignment);
+    lock_release(&pages.lock);
+    if (!found && !take_from_new_granule(&r, n, alignment))
+        return REGION_NONE;
     *zeroed = r.dirty == 0;
     return (ptrdiff_t)r.first;
 }
@@ -278,8 +276,8 @@ void pages_give(size_t first, uint32_t n)
 
 /* ---- purge ---- */
 
-/* A run that is purged is nobody's meanwhile. */
-static bool take_for_purge(size_t keep, struct run *r)
+/* The longest dirty run, which is nobody's while it is purged. */
+static bool take_dirty(size_t keep, struct run *r)
 {
     if (!lock_take_if_safe(&pages.lock))
         return false;
@@ -292,27 +290,18 @@ static bool take_for_purge(size_t keep, struct run *r)
 
 static void put_after_purge(struct run r)
 {
-    bool whole = r.length == granule_pages() && r.dirty == 0;
-    if (lock_take_if_safe(&pages.lock)) {
-        if (whole)
-            add(&hak_pages.granules, (size_t)0 - 1);
-        else
-            insert_joined(r);
-        lock_release(&pages.lock);
-    }
-    if (whole) {
-        clear_granule(r.first / granule_pages());
-        region_purge_maps(r.first / granule_pages());
-        region_give(r.first / granule_pages(), 1, true);
-    }
+    if (!lock_take_if_safe(&pages.lock))
+        return; /* in a handler that interrupted this very lock: the pages stay taken */
+    insert_joined(r);
+    lock_release(&pages.lock);
 }
 
-size_t pages_purge(size_t keep)
+static size_t purge_dirty(size_t keep)
 {
     size_t purged = 0;
     struct run r;
     bool done = true;
-    while (done && take_for_purge(keep, &r)) {
+    while (done && take_dirty(keep, &r)) {
         done = os_purge(page_address(r.first), (size_t)r.length << page_shift());
         if (done) {
             purged += (size_t)r.dirty << page_shift();
@@ -320,6 +309,38 @@ size_t pages_purge(size_t keep)
         }
         put_after_purge(r);
     }
+    return purged;
+}
+
+static bool take_whole_granule(struct run *r)
+{
+    if (!lock_take_if_safe(&pages.lock))
+        return false;
+    uint32_t link = pages.list[CLEAN][granule_pages()];
+    if (link != 0) {
+        *r = remove_at(link - 1);
+        add(&hak_pages.granules, (size_t)0 - 1);
+    }
+    lock_release(&pages.lock);
+    return link != 0;
+}
+
+/* Looked for among all: which purge made a granule whole is not known where several purge its parts. */
+static void give_whole_granules(void)
+{
+    struct run r;
+    while (take_whole_granule(&r)) {
+        size_t granule = r.first / granule_pages();
+        clear_granule(granule);
+        region_purge_maps(granule);
+        region_give(granule, 1, true);
+    }
+}
+
+size_t pages_purge(size_t keep)
+{
+    size_t purged = purge_dirty(keep);
+    give_whole_granules();
     return purged;
 }
 

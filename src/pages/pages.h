@@ -19,8 +19,8 @@ bool pages_extend(size_t first, uint32_t n, bool *zeroed);
 
 void pages_give(size_t first, uint32_t n);
 
-/* Purges free runs that may hold pages, longest first, until they add up to at most `keep` bytes. Returns
- * bytes purged. */
+/* Purges free runs that may hold pages, longest first, until they add up to at most `keep` bytes, and
+ * gives granules back that are free and clean as a whole. Returns bytes purged. */
 size_t pages_purge(size_t keep);
 
 /* Written under the lock, read by anyone. In bytes, and in granules. */

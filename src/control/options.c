@@ -213,19 +213,12 @@ HAK_COLD bool option_get(const char *name, size_t *value)
 
 /* ---- environment ---- */
 
-static void copy(char *out, size_t room, const char *text, size_t length)
-{
-    length = length < room - 1 ? length : room - 1;
-    memcpy(out, text, length);
-    out[length] = '\0';
-}
-
 static HAK_COLD void set_or_warn(const char *source, const char *name, size_t name_length,
                                  const char *value, size_t length)
 {
     char shown_name[NAME_MAX_LENGTH + 1], shown_value[64];
-    copy(shown_name, sizeof shown_name, name, name_length);
-    copy(shown_value, sizeof shown_value, value, length);
+    os_copy_text(shown_name, sizeof shown_name, name, name_length);
+    os_copy_text(shown_value, sizeof shown_value, value, length);
     const struct row *r = find(name, name_length);
     if (r == NULL) {
         os_warn("%s: unknown setting '%s' is ignored; did you mean '%s'?", source, shown_name,

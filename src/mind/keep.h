@@ -22,8 +22,9 @@
 /* Values of the setting `keep`, in the order of its words. */
 enum keep_mode { KEEP_OFF, KEEP_FIXED, KEEP_SHADOW, KEEP_SIZE, KEEP_SITE, KEEP_SHUFFLED };
 
-/* Times to live there are, none being the first; and more of them that a file may name. */
+/* Times to live there are, the first of which keeps nothing. */
 enum { KEEP_TIMES = 12 };
+/* The most KiB that a file of rules may name. */
 #define KEEP_KIB_MOST ((uint64_t)1 << 40)
 
 HAK_INLINE bool keep_is_on(void)

@@ -106,9 +106,7 @@ static bool load_line(const char *path, size_t number, const char *line, uint64_
     if (wrong == NULL)
         return keep_know(&known, now_ms);
     char shown[SHOWN];
-    size_t length = w.length < SHOWN ? w.length : SHOWN - 1;
-    memcpy(shown, w.at, length);
-    shown[length] = '\0';
+    os_copy_text(shown, SHOWN, w.at, w.length);
     os_warn("rules: line %u of '%s' is ignored: '%s' %s", number, path, shown, wrong);
     return false;
 }

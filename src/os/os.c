@@ -378,3 +378,10 @@ uintptr_t os_fatal_address(void)
 {
     return load_relaxed(&fatal_address);
 }
+
+HAK_COLD void os_copy_text(char *out, size_t room, const char *text, size_t length)
+{
+    length = length < room - 1 ? length : room - 1;
+    memcpy(out, text, length);
+    out[length] = '\0';
+}

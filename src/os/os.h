@@ -80,7 +80,7 @@ bool os_readable(const void *at);
 void os_block_signals(sigset_t *before);
 void os_restore_signals(const sigset_t *before);
 
-/* The start of a file that the kernel makes up (whole, if it fits: such files are shown in one piece), as a text. False: it
+/* The start of a file as a text, read at once: whole if it fits, also where the kernel makes it up. False: it
  * cannot be read. Not a cancellation point. */
 bool os_read_file(const char *path, char *out, size_t room);
 
@@ -99,5 +99,8 @@ void os_warn(const char *format, ...);
 
 /* As above into a buffer; returns the length without the closing zero. */
 size_t os_format(char *out, size_t room, const char *format, ...);
+
+/* A piece of a text with a closing zero, as much of it as there is room for. */
+void os_copy_text(char *out, size_t room, const char *text, size_t length);
 
 #endif

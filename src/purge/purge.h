@@ -28,7 +28,7 @@
 #include "pressure/pressure.h"
 #include "super/super.h"
 
-/* Into the mind's log, by who holds a heap's lock. While another thread purges it is left out. */
+/* Into the mind's log, within thread_enter. While another thread purges it is left out. */
 void purge_log(const struct decision *d);
 
 /* Begins with what earlier runs have learnt, as the setting `rules` says. */

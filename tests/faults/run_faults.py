@@ -134,7 +134,7 @@ def run_script(runner: Runner, script: str, most: int, jobs: int) -> tuple[int, 
     tried, injected, wrong, problems = Counter(), Counter(), Counter(), []
     with ThreadPoolExecutor(jobs) as pool:
         outcomes = pool.map(lambda point: runner.run(script, point), points)
-        for point, outcome in zip(points, outcomes):
+        for point, outcome in zip(points, outcomes, strict=True):
             tried[point.call] += 1
             injected[point.call] += outcome.counts.get(point.call, (0, 0))[1]
             if outcome.problem:

@@ -26,7 +26,14 @@ ROOT = HERE.parents[1]
 KEPT = ROOT / "build" / "fuzz" / "corpus"
 FINDINGS = ROOT / "build" / "fuzz" / "findings"
 
-LONGEST = {"api": 2000, "threads": 1200, "settings": 1000, "rules": 2000, "unwind": 800, "profiles": 40000}
+LONGEST = {
+    "api": 2000,
+    "threads": 1200,
+    "settings": 1000,
+    "rules": 2000,
+    "unwind": 800,
+    "profiles": 40000,
+}
 NATIVE = ("api", "threads", "settings", "rules", "unwind")
 RESIDENT_MOST_MIB = 3000
 SECONDS_PER_INPUT = 60

@@ -7,8 +7,8 @@ The second library is a user's, whose functions have the fast paths of inline.h 
 Fails if a limit is exceeded or if a path became longer than in the golden file; another difference
 is only shown. --update writes the golden file anew. Another compiler may choose other instructions,
 so a longer path fails only with the compiler that the golden file was written with.
-There is a golden file for each machine. Exits with 77 (skipped) where there is none for the library's,
-or its objdump is missing.
+There is a golden file for each machine. Exits with 77 (skipped) where there is none for the
+library's, or its objdump is missing.
 """
 
 import argparse

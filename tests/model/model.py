@@ -105,9 +105,7 @@ def build_checker(build: Path) -> Path:
         sys.exit(SKIPPED)
     target = build / "cargo"
     manifest = HERE / "Cargo.toml"
-    run(
-        [cargo, "build", "--quiet", "--manifest-path", manifest, "--target-dir", target]
-    )
+    run([cargo, "build", "--quiet", "--manifest-path", manifest, "--target-dir", target])
     return target / "debug" / "hakmem-model"
 
 

@@ -13,7 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-SKIPPED = 77
+from commands import SKIPPED
 
 
 def main() -> int:

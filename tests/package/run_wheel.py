@@ -13,22 +13,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-SKIPPED = 77
+from commands import SKIPPED, run
+
 SHOW_LIBRARY = "grep -c 'r-xp.*hakmem/libhakmem.so' /proc/self/maps"
-
-
-def run(*command: str | Path, **environment: str) -> str:
-    done = subprocess.run(
-        [str(word) for word in command],
-        env=os.environ | environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode != 0:
-        words = " ".join(str(word) for word in command)
-        sys.exit(f"FAILED with {done.returncode}: {words}\n{done.stdout}{done.stderr}")
-    return done.stdout
 
 
 def main() -> int:

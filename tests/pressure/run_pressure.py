@@ -3,8 +3,8 @@
 usage: run_pressure.py --program RELAY --library libhakmem.so [--peers FOLDER] [--also NAME=PATH]
 
 RELAY says how many bytes of it live at most. Then it runs in a group of its own that may have 1.3
-times as much, and no swap: under hakmem it must end well; glibc's malloc and jemalloc (if FOLDER has
-it) must be killed, or the workload shows nothing. Skipped where no such group can be made.
+times as much, and no swap: under hakmem it must end well; glibc's malloc and jemalloc (if FOLDER
+has it) must be killed, or the workload shows nothing. Skipped where no such group can be made.
 """
 
 import argparse

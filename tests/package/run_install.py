@@ -17,28 +17,14 @@ import sys
 import tempfile
 from pathlib import Path
 
-SKIPPED = 77
-TIMEOUT_S = 300
+from commands import SKIPPED, TIMEOUT_S, run
+
 SONAME = "libhakmem.so.1"
 CONSUMER = Path(__file__).with_name("consumer")
 PACKAGES = ("hakmem.pc", "hakmem-config.cmake", "hakmem-config-version.cmake")
 HEADERS = ("hakmem.h", "inline.h", "hakmem.hpp")
 # What inline.h compiles into programs, and must find in the library that they are started with.
 INLINE_SYMBOL = "hak_magazines_v1"
-
-
-def run(*command: str | Path, **environment: str) -> str:
-    done = subprocess.run(
-        [str(word) for word in command],
-        env=os.environ | environment,
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S,
-    )
-    if done.returncode != 0:
-        words = " ".join(str(word) for word in command)
-        sys.exit(f"FAILED with {done.returncode}: {words}\n{done.stdout}{done.stderr}")
-    return done.stdout
 
 
 def find(prefix: Path, name: str) -> Path:

@@ -1,0 +1,144 @@
+#include "front/attach.h"
+
+#include <pthread.h>
+
+#include "front/front.h"
+#include "hakmem/inline.h"
+#include "heap/registry.h"
+#include "os/os.h"
+#include "purge/purge.h"
+#include "purge/worker.h"
+
+_Thread_local struct thread hak_thread = {.heap = &hak_empty_heap};
+
+/* What include/hakmem/inline.h compiles into programs: the heap as a place of magazines. Where every call is
+ * checked, one whose magazines are empty for good. */
+#if HAK_CHECKED || HAK_SANITIZED
+HAK_EXPORT _Thread_local char *hak_magazines_v1 = (char *)&hak_empty_heap;
+#else
+extern _Thread_local char *hak_magazines_v1
+    __attribute__((alias("hak_thread"), visibility("default")));
+#endif
+
+#define SAME_PLACE(field)                                                                          \
+    _Static_assert(offsetof(struct magazine, field) == offsetof(struct hak_magazine_v1, field),    \
+                   "programs know where this is")
+SAME_PLACE(top);
+SAME_PLACE(end);
+SAME_PLACE(start);
+_Static_assert(offsetof(struct heap, magazines.sampler.left) == HAK_COUNTDOWN_V1,
+               "programs know where this is");
+_Static_assert(offsetof(struct thread, heap) == 0, "hak_magazines_v1");
+_Static_assert(offsetof(struct heap, magazines) == 0, "offsets of magazines count from the heap");
+
+static struct {
+    struct lock lock;
+    _Atomic bool done;
+    bool has_key;
+    pthread_key_t key; /* its destructor is the thread-exit hook */
+} start;
+
+static void thread_exits(void *heap)
+{
+    thread_enter();
+    hak_thread.heap = &hak_empty_heap;
+    hak_thread.exited = true;
+    registry_abandon(heap);
+    thread_leave();
+    purge_if_due();
+}
+
+/* glibc's fork takes its list of open streams after these handlers ran and before its own malloc's
+ * locks, because threads allocate while they hold a stream. Locks of another malloc must come after
+ * that list as well, so it is taken here already: it is recursive, and glibc resets it in the child
+ * (as it takes it: only if there are threads). */
+extern void _IO_list_lock(void) __attribute__((weak));
+extern void _IO_list_unlock(void) __attribute__((weak));
+extern char __libc_single_threaded __attribute__((weak));
+
+/* Between the handlers of one fork, under the registry's fork lock. Signals are blocked meanwhile, as
+ * glibc does further inside: a handler that forks or allocates would meet a half-taken world. */
+static struct {
+    sigset_t signals;
+    bool streams_locked;
+} around_fork;
+
+static bool lock_streams(void)
+{
+    if (_IO_list_lock == NULL || &__libc_single_threaded == NULL || __libc_single_threaded)
+        return false;
+    _IO_list_lock();
+    return true;
+}
+
+static void unlock_streams(bool locked)
+{
+    if (locked)
+        _IO_list_unlock();
+}
+
+static HAK_COLD void before_fork(void)
+{
+    sigset_t signals;
+    os_block_signals(&signals);
+    for (;;) {
+        registry_await_fork();
+        bool locked = lock_streams();
+        if (registry_before_fork()) {
+            around_fork.signals = signals;
+            around_fork.streams_locked = locked;
+            return;
+        }
+        unlock_streams(locked);
+    }
+}
+
+static HAK_COLD void after_fork_in_parent(void)
+{
+    bool locked = around_fork.streams_locked;
+    sigset_t signals = around_fork.signals;
+    registry_after_fork(false);
+    unlock_streams(locked);
+    os_restore_signals(&signals);
+}
+
+static HAK_COLD void after_fork_in_child(void)
+{
+    registry_after_fork(true);
+    worker_start_if_wanted();
+    os_restore_signals(&around_fork.signals);
+}
+
+void front_init(void)
+{
+    if (HAK_LIKELY(load_acquire(&start.done)) || !lock_take_if_safe(&start.lock))
+        return;
+    if (!load_relaxed(&start.done)) {
+        store_release(&start.done, true);
+        start.has_key = pthread_key_create(&start.key, thread_exits) == 0;
+        pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+    }
+    lock_release(&start.lock);
+}
+
+static struct heap *attach(void)
+{
+    front_init();
+    struct heap *h = registry_attach();
+    if (h == NULL)
+        return NULL;
+    hak_thread.heap = h;
+    if (start.has_key)
+        (void)pthread_setspecific(start.key, h);
+    return h;
+}
+
+HAK_NOINLINE struct heap *thread_find_heap(uint32_t depth)
+{
+    if (depth > 1 || hak_thread.exited)
+        return NULL;
+    struct heap *h = hak_thread.heap != &hak_empty_heap ? hak_thread.heap : attach();
+    if (h != NULL && live_is_due())
+        heaps_make_area();
+    return h;
+}

@@ -26,6 +26,11 @@ HAK_INLINE void *api_out(void *p, size_t size)
     return check_out(secure_out(p, size));
 }
 
+HAK_INLINE void *api_out_aligned(void *p, size_t size)
+{
+    return check_out(secure_out_aligned(p, size));
+}
+
 HAK_INLINE void *api_alloc(size_t size)
 {
     return api_out(front_alloc(secure_request(size)), size);

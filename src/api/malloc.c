@@ -70,7 +70,7 @@ HAK_EXPORT void *hak_reallocarray(void *p, size_t count, size_t size)
 
 HAK_INLINE void *alloc_aligned(size_t alignment, size_t size)
 {
-    return api_out(front_alloc_aligned(alignment, secure_request(size)), size);
+    return api_out_aligned(front_alloc_aligned(alignment, secure_request(size)), size);
 }
 
 HAK_EXPORT void *hak_aligned_alloc(size_t alignment, size_t size)
@@ -116,7 +116,7 @@ HAK_EXPORT void *hak_pvalloc(size_t size)
 HAK_EXPORT size_t hak_usable_size(const void *p)
 {
     check_live(p, "malloc_usable_size");
-    return p == NULL ? 0 : secure_size(p);
+    return p == NULL ? 0 : secure_size(p, "malloc_usable_size");
 }
 
 HAK_EXPORT void hak_free_sized(void *p, size_t size)

@@ -81,13 +81,13 @@ HAK_EXPORT void *_ZnwmSt11align_val_t(size_t size, size_t alignment)
 {
     size_t bytes = secure_request(size);
     void *p = front_alloc_aligned(alignment, bytes);
-    return api_out(HAK_LIKELY(p != NULL) ? p : new_or_throw(alignment, bytes), size);
+    return api_out_aligned(HAK_LIKELY(p != NULL) ? p : new_or_throw(alignment, bytes), size);
 }
 
 HAK_EXPORT void *_ZnwmSt11align_val_tRKSt9nothrow_t(size_t size, size_t alignment, const void *tag)
 {
     void *p = front_alloc_aligned(alignment, secure_request(size));
-    return HAK_LIKELY(p != NULL) ? api_out(p, size) : new_or_null(alignment, size, tag);
+    return HAK_LIKELY(p != NULL) ? api_out_aligned(p, size) : new_or_null(alignment, size, tag);
 }
 
 HAK_EXPORT void _ZdlPv(void *p)

@@ -26,13 +26,13 @@
 #endif
 
 /* HAK_CHECKED: every allocation and free is checked against an exact map of live blocks. Set in
- * the builds `debug` and `secure`. */
+ * the build `debug`. */
 #ifndef HAK_CHECKED
 #define HAK_CHECKED 0
 #endif
 
-/* HAK_SECURE: blocks are surrounded by what shows writes beside them, and wait before they are used again. Set in the
- * build `secure`. */
+/* HAK_SECURE: blocks carry what shows whether they are live and were written past, and wait before they are used again.
+ * Set in the build `secure`. */
 #ifndef HAK_SECURE
 #define HAK_SECURE 0
 #endif

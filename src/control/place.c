@@ -282,12 +282,13 @@ static void find_in_surrounded(struct place *p)
 {
     if (p->kind != PLACE_LIVE)
         return;
-    if (!check_is_live((void *)p->block)) {
+    size_t size;
+    if (!secure_is_live((void *)p->block, &size)) {
         p->kind = PLACE_FREE;
-        p->state = ", waiting to be used again";
+        if (p->state[0] == '\0')
+            p->state = ", waiting to be used again";
         return;
     }
-    size_t size = secure_size((void *)p->block);
     if (p->at - p->block >= size)
         of_block(p, p->block, size, PLACE_BEHIND);
 }

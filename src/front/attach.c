@@ -13,7 +13,7 @@ _Thread_local struct thread hak_thread = {.heap = &hak_empty_heap};
 
 /* What include/hakmem/inline.h compiles into programs: the heap as a place of magazines. Where every call is
  * checked, one whose magazines are empty for good. */
-#if HAK_CHECKED || HAK_SANITIZED
+#if HAK_CHECKED || HAK_SECURE || HAK_SANITIZED
 HAK_EXPORT _Thread_local char *hak_magazines_v1 = (char *)&hak_empty_heap;
 #else
 extern _Thread_local char *hak_magazines_v1

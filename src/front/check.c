@@ -1,13 +1,12 @@
 #include "front/check.h"
 
-#if HAK_CHECKED
-
 #include <errno.h>
 
-#include "front/front.h"
 #include "front/secure.h"
 #include "heap/runs.h"
 #include "os/os.h"
+
+#if HAK_CHECKED
 
 enum { BITS = 64, STEP_SHIFT = 3 };
 
@@ -54,7 +53,7 @@ void *check_out(void *p)
     if (p == NULL)
         return NULL;
     if (!find_bit(p, &word, &bit)) {
-        secure_drop(p); /* a block that cannot be marked would not be known when it is freed */
+        front_free(p); /* a block that cannot be marked would not be known when it is freed */
         errno = ENOMEM;
         return NULL;
     }
@@ -63,7 +62,7 @@ void *check_out(void *p)
     return p;
 }
 
-/* A run or big block, now or until it was freed; one that waits to be used again (secure.h) is still known as live. */
+/* A run or big block, now or until it was freed. */
 static bool is_of_pages(uintptr_t word)
 {
     return word == WORD_FREED || word == WORD_RUN || word == WORD_BIG;
@@ -108,6 +107,9 @@ bool check_is_live(const void *p)
     return m != NULL && (load_relaxed(&m[index / BITS]) >> (index % BITS) & 1) != 0;
 }
 
+#endif
+#if HAK_CHECKED || HAK_SECURE
+
 void check_alignment(const void *p, size_t alignment, const char *what)
 {
     if (p != NULL && (!is_power_of_two(alignment) || ((uintptr_t)p & (alignment - 1)) != 0))
@@ -120,11 +122,8 @@ void check_size(const void *p, size_t alignment, size_t size, const char *what)
         return;
     check_live(p, what);
     check_alignment(p, alignment, what);
-#if HAK_SECURE
-    size_t usable = secure_size(p), expected = size;
-#else
-    size_t usable = front_usable(p, what), expected = front_usable_for(alignment, size);
-#endif
+    size_t usable = secure_size(p, what);
+    size_t expected = HAK_SECURE ? size : front_usable_for(alignment, size);
     if (expected != usable)
         os_fatal("%s(%p): wrong size: %u was given for a block of %u bytes", what, (uintptr_t)p,
                  size, usable);

@@ -5,55 +5,162 @@
 #include <string.h>
 
 #include "control/options.h"
-#include "front/check.h"
+#include "front/attach.h"
 #include "front/front.h"
+#include "front/pointer.h"
+#include "heap/registry.h"
+#include "heap/waiting.h"
 #include "os/os.h"
 
 enum {
-    TAIL = 16,         /* of a block: its size and the word that depends on its place */
-    FILLED_MOST = 64,  /* behind the program's bytes */
-    FILLING = 0xA5,    /* there */
-    FREED = 0xDF,      /* all over a block that waits: as a pointer it is no address */
-    WAITING_MOST = 512 /* blocks in each half of a waiting room */
+    WORD = SECURE_WORD,
+    FILLING = 0xA5, /* behind the program's bytes */
+    FREED = 0xDF,   /* in a block that waits: as a pointer it is no address */
+    DEBT_MOST =
+        256 << 10, /* bytes of blocks that may be filled beyond FILLED_MOST; then that is ... */
+    PAID_BACK = 16 /* ... paid back by as many a free */
 };
 
-/* A block goes through the first half in turn, so that it waits for as many others at least, and then takes a place of
- * the second by chance from another, which leaves. */
-struct waiting_room {
-    size_t length;
-    _Atomic size_t next;
-    _Atomic(void *) in_turn[WAITING_MOST], by_chance[WAITING_MOST];
+/* ---- the last word ---- */
+
+/* A block's states, as what else the word is exclusive-or: one that says one of them cannot be made to say the other by
+ * changing some of its bytes. The second is 2^64 / golden ratio. */
+#define LIVE UINT64_C(0)
+#define FREE UINT64_C(0x9E3779B97F4A7C15)
+
+/* Below the size. */
+enum flags {
+    GUARDED = 1, /* a large block with a guard page */
+    WHOLE = 2,   /* a free one that was filled to its end */
+    FLAG_BITS = 2
 };
 
-static struct waiting_room rooms[] = {
-    {.length = WAITING_MOST}, /* up to SMALL_MAX bytes */
-    {.length = 32},           /* up to a unit */
-    {.length = 16},           /* without their pages above SLAB_MAX */
-};
-
-/* ---- chance ---- */
-
-static uint64_t mixed(uint64_t n)
+/* Of a place. Multiplier: a prime of xxHash (XXH_PRIME64_2), which spreads each bit over those above it. */
+HAK_INLINE uint64_t seal_of(const _Atomic uint64_t *place)
 {
-    n = (n ^ n >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    n = (n ^ n >> 27) * UINT64_C(0x94d049bb133111eb);
-    return n ^ n >> 31;
+    uint64_t n = ((uintptr_t)place ^ hak_region.key) * UINT64_C(0xC2B2AE3D27D4EB4F);
+    return n ^ n >> 32;
 }
 
-static uint64_t next_random(void)
+/* The lowest byte is filling: the one that is overwritten most, and most often with zero. */
+HAK_INLINE void say(_Atomic uint64_t *place, uint64_t seal, uint64_t state, uint64_t said)
 {
-    static _Thread_local uint64_t state;
-    if (state == 0)
-        state = hak_region.key ^ (uintptr_t)&state;
-    state += UINT64_C(0x9e3779b97f4a7c15);
-    return mixed(state);
+    store_relaxed(place, ((said << 8 ^ seal ^ state) & ~(uint64_t)UINT8_MAX) | FILLING);
 }
 
-/* ---- what surrounds a block ---- */
+HAK_INLINE uint64_t said_with(size_t size, enum flags flags)
+{
+    return (uint64_t)size << FLAG_BITS | flags;
+}
 
-static bool is_large(size_t total)
+/* Whether a word says that a block of at most so many bytes is in that state; `*said`: size and flags then. */
+HAK_INLINE bool says(uint64_t word, uint64_t seal, uint64_t state, size_t most, uint64_t *said)
+{
+    *said = (word ^ seal ^ state) >> 8;
+    return (*said < (uint64_t)(most + 1) << FLAG_BITS) & ((word & UINT8_MAX) == FILLING);
+}
+
+/* The same of the word itself, for rare use. */
+static HAK_COLD bool place_says(const _Atomic uint64_t *place, uint64_t state, const void *block,
+                                uint64_t *said)
+{
+    return says(load_relaxed(place), seal_of(place), state, (uintptr_t)place - (uintptr_t)block,
+                said);
+}
+
+HAK_INLINE bool is_large(size_t total)
 {
     return total > UNIT_SIZE;
+}
+
+/* Bytes of the block up to its guard page. */
+HAK_INLINE size_t inner(size_t total)
+{
+    return is_large(total) ? (total & ~(hak_region.page_size - 1)) - hak_region.page_size : total;
+}
+
+HAK_INLINE _Atomic uint64_t *word_before(const void *end)
+{
+    return (_Atomic uint64_t *)(uintptr_t)end - 1;
+}
+
+HAK_INLINE _Atomic uint64_t *last_word(const void *p, size_t total)
+{
+    return word_before((const char *)p + inner(total));
+}
+
+/* ---- what is filled behind the program's bytes ---- */
+
+#define FILLING_WORD (UINT64_MAX / UINT8_MAX * FILLING)
+
+HAK_INLINE uint64_t load_word(const char *at)
+{
+    uint64_t word;
+    memcpy(&word, at, WORD);
+    return word;
+}
+
+/* Of n bytes before it, those of a word that are filling. Here and below there is no branch on what differs from block to
+ * block: nobody could predict it. */
+HAK_INLINE uint64_t mask_of_last(size_t n)
+{
+    uint32_t half = 32 - 4 * (uint32_t)least_of(n, WORD);
+    return UINT64_MAX << half << half;
+}
+
+/* Of the bytes between the program's and the last word the first eight and the last: what runs over the end meets the
+ * first ones. */
+struct behind {
+    char *first, *last;
+    uint64_t first_mask, last_mask;
+};
+
+HAK_INLINE struct behind behind(const char *p, size_t size, const _Atomic uint64_t *last)
+{
+    char *end = (char *)(uintptr_t)last - WORD;
+    size_t n = (size_t)((const char *)last - p) - size;
+    uint64_t mask = mask_of_last(n);
+    return (struct behind){n > WORD ? (char *)(uintptr_t)p + size : end, end,
+                           n > WORD ? UINT64_MAX : mask, mask};
+}
+
+HAK_INLINE void store_masked(char *at, uint64_t mask)
+{
+    uint64_t word = (load_word(at) & ~mask) | (FILLING_WORD & mask);
+    memcpy(at, &word, WORD);
+}
+
+HAK_INLINE void fill_behind(const char *p, size_t size, const _Atomic uint64_t *last)
+{
+    struct behind b = behind(p, size, last);
+    store_masked(b.last, b.last_mask);
+    store_masked(b.first, b.first_mask);
+}
+
+HAK_INLINE bool is_filled_behind(const char *p, size_t size, const _Atomic uint64_t *last)
+{
+    struct behind b = behind(p, size, last);
+    return (((load_word(b.last) ^ FILLING_WORD) & b.last_mask) |
+            ((load_word(b.first) ^ FILLING_WORD) & b.first_mask)) == 0;
+}
+
+/* ---- guard pages ---- */
+
+/* They cost mappings, of which the kernel allows 65,530, and time, of which they may have a twentieth: a block for
+ * which there is neither has none, and does not wait either. */
+enum { GUARDS_MOST = 4096, PAGES_PER_MS = 64, AHEAD_MS = 256 };
+static _Atomic size_t guards;
+static _Atomic uint64_t
+    paid_until_ms; /* for the guards so far; a race costs one that is not counted */
+
+static bool pay_for_guard(size_t total)
+{
+    uint64_t now = os_now_ms(), until = load_relaxed(&paid_until_ms);
+    if (until > now + AHEAD_MS)
+        return false;
+    store_relaxed(&paid_until_ms,
+                  (until > now ? until : now) + 1 + total / hak_region.page_size / PAGES_PER_MS);
+    return true;
 }
 
 /* Bytes that are nobody else's, a big block's whole granules included. */
@@ -63,226 +170,495 @@ static size_t extent(const void *p, size_t total)
     return unit_word(unit) == WORD_BIG ? slab_at(unit)->granules << GRANULE_SHIFT : total;
 }
 
-/* Bytes of the block up to its guard page. */
-static size_t inner(size_t total)
-{
-    return is_large(total) ? (total & ~(hak_region.page_size - 1)) - hak_region.page_size : total;
-}
-
-size_t secure_request(size_t size)
-{
-    if (size > PTRDIFF_MAX)
-        return size;
-    size += TAIL;
-    /* The first request comes before the region knows it. */
-    return is_large(size) ? size + 2 * os_page_size() : size;
-}
-
-static _Atomic uint64_t *last_word(const void *p, size_t total)
-{
-    return (_Atomic uint64_t *)(void *)((char *)(uintptr_t)p + inner(total) - sizeof(uint64_t));
-}
-
-static uint64_t seal_for(const _Atomic uint64_t *place)
-{
-    return mixed((uintptr_t)place ^ hak_region.key);
-}
-
-/* The lowest byte is filling as well: the one that is overwritten most, and most often with zero. */
-static uint64_t size_code(const _Atomic uint64_t *place, size_t size)
-{
-    return (((uint64_t)size << 8 ^ seal_for(place)) & ~(uint64_t)UINT8_MAX) | FILLING;
-}
-
-static size_t filled(size_t total, size_t size)
-{
-    return least_of(inner(total) - TAIL - size, FILLED_MOST);
-}
-
-/* The block in front of one in a slab; NULL: there is none. */
-static char *block_before(const char *p, size_t total)
-{
-    uintptr_t word = unit_word(unit_of(p));
-    if (word <= WORD_TAG_MAX || class_of_word(word) >= FIRST_PAGED)
-        return NULL;
-    const char *base = slab_base(slab_of_unit(unit_of(p)));
-    return p == base ? NULL : (char *)(uintptr_t)p - total;
-}
-
-/* Each guard page costs mappings, of which the kernel allows 65,530: blocks beyond a number have none. Whether one has
- * stands with its size. */
-enum { GUARDS_MOST = 4096, GUARDED_BIT = 48 };
-static _Atomic size_t guards;
-
 static bool guard(void *p, size_t total)
 {
-    if (is_large(total) && add_relaxed(&guards, 1) < GUARDS_MOST &&
+    if (!pay_for_guard(total))
+        return false;
+    if (add_relaxed(&guards, 1) < GUARDS_MOST &&
         os_guard((char *)p + inner(total), extent(p, total) - inner(total)))
         return true;
-    if (is_large(total))
-        sub_relaxed(&guards, 1);
+    sub_relaxed(&guards, 1);
     return false;
 }
 
-void *secure_out(void *p, size_t size)
-{
-    if (p == NULL)
-        return NULL;
-    size_t total = front_usable(p, "malloc");
-    size_t said = size | (size_t)guard(p, total) << GUARDED_BIT;
-    _Atomic uint64_t *last = last_word(p, total);
-    memset((char *)p + size, FILLING, filled(total, size));
-    store_relaxed(last - 1, size_code(last - 1, said));
-    store_relaxed(last, seal_for(last));
-    return p;
-}
-
-/* The size, and whether there is a guard page. */
-static size_t what_is_said(const void *p, size_t total)
-{
-    const _Atomic uint64_t *place = last_word(p, total) - 1;
-    return (load_relaxed(place) ^ seal_for(place)) >> 8;
-}
-
-size_t secure_size(const void *p)
-{
-    size_t said = what_is_said(p, front_usable(p, "malloc_usable_size"));
-    return said & ~((size_t)1 << GUARDED_BIT);
-}
-
-/* False: the kernel refuses. */
+/* False: the kernel refuses. Then nobody can use the block. */
 static bool unguard(void *p, size_t total)
 {
-    if ((what_is_said(p, total) >> GUARDED_BIT & 1) == 0)
-        return true;
-    if (!os_commit((char *)p + inner(total), extent(p, total) - inner(total)))
+    if (!os_commit(p, extent(p, total)))
         return false;
     sub_relaxed(&guards, 1);
     return true;
 }
 
-static bool has_seal(const void *p, size_t total)
+/* ---- to the program ---- */
+
+static _Noreturn HAK_COLD void die_twice(const void *p)
 {
-    const _Atomic uint64_t *last = last_word(p, total);
-    return load_relaxed(last) == seal_for(last);
+    os_fatal("malloc: block %p is handed out twice: the heap is corrupt", (uintptr_t)p);
 }
 
-static bool is_filled_with(const unsigned char *bytes, size_t n, unsigned char what)
+HAK_INLINE void *out(char *p, size_t size, _Atomic uint64_t *last, enum flags flags)
 {
-    return n == 0 || (bytes[0] == what && memcmp(bytes, bytes + 1, n - 1) == 0);
+    uint64_t said, seal = seal_of(last);
+    if (HAK_UNLIKELY(says(load_relaxed(last), seal, LIVE, (size_t)((char *)last - p), &said)))
+        die_twice(p);
+    fill_behind(p, size, last);
+    say(last, seal, LIVE, said_with(size, flags));
+    return p;
 }
 
-static void verify_block(void *p, size_t total, const char *what)
+void *secure_out_aligned(void *p, size_t size)
 {
-    size_t size = secure_size(p);
-    const _Atomic uint64_t *place = last_word(p, total) - 1;
-    if (!has_seal(p, total) || load_relaxed(place) != size_code(place, what_is_said(p, total)) ||
-        size > inner(total) - TAIL ||
-        !is_filled_with((unsigned char *)p + size, filled(total, size), FILLING))
-        os_fatal("%s(%p): the block was written past its end", what, (uintptr_t)p);
+    if (p == NULL)
+        return NULL;
+    size_t total = front_usable(p, "malloc");
+    return out(p, size, last_word(p, total), is_large(total) && guard(p, total) ? GUARDED : 0);
 }
 
-/* It may be freed meanwhile, and then used by the library itself: only one that still is the program's counts. */
-static void verify_before(const char *p, size_t total, const char *what)
+void *secure_out(void *p, size_t size)
 {
-    const char *before = block_before(p, total);
-    if (before != NULL && check_is_live(before) && !has_seal(before, total) &&
-        check_is_live(before) && !has_seal(before, total))
-        os_fatal(
-            "%s(%p): something was written before the start of the block, or past the end of the "
-            "one in front of it",
-            what, (uintptr_t)p);
+    size_t request = secure_request(size);
+    if (HAK_UNLIKELY(p == NULL || is_large(request)))
+        return secure_out_aligned(p, size);
+    return out(p, size, word_before((char *)p + hak_classes[class_for(request)].size), 0);
+}
+
+/* ---- back from it ---- */
+
+static _Noreturn HAK_COLD void die_not_live(const void *p, const _Atomic uint64_t *last,
+                                            const char *what)
+{
+    uint64_t said;
+    uintptr_t at = (uintptr_t)p, word = unit_word(unit_of(p));
+    if (place_says(last, FREE, p, &said))
+        os_fatal("%s(%p): double free or use after free: the block is free already", what, at);
+    if (word > WORD_TAG_MAX && (const char *)p >= slab_frontier(slab_of_unit(unit_of(p))))
+        os_fatal("%s(%p): invalid pointer: no block starts there", what, at);
+    os_fatal("%s(%p): the block was written past its end", what, at);
+}
+
+static _Noreturn HAK_COLD void die_behind(const void *p, const char *what)
+{
+    os_fatal("%s(%p): the block was written past its end", what, (uintptr_t)p);
+}
+
+static _Noreturn HAK_COLD void die_before(const void *p, const char *what)
+{
+    os_fatal("%s(%p): something was written before the start of the block, or past the end of the "
+             "one in front of it",
+             what, (uintptr_t)p);
+}
+
+struct block_info {
+    size_t total, size;
+    _Atomic uint64_t *last;
+    uint64_t seal; /* of that place */
+    bool is_guarded;
+};
+
+/* Ends the program if no block is live at p, or it was written past its end. */
+HAK_INLINE struct block_info live_block(const char *p, size_t total, _Atomic uint64_t *last,
+                                        const char *what)
+{
+    uint64_t said, seal = seal_of(last);
+    if (HAK_UNLIKELY(
+            !says(load_relaxed(last), seal, LIVE, (size_t)((const char *)last - p), &said)))
+        die_not_live(p, last, what);
+    size_t size = said >> FLAG_BITS;
+    if (HAK_UNLIKELY(!is_filled_behind(p, size, last)))
+        die_behind(p, what);
+    return (struct block_info){total, size, last, seal, (said & GUARDED) != 0};
+}
+
+/* The block in front of one in a slab, if it lies in the same unit: blocks are cut by address, so it has been cut, and
+ * its last word says something, or is zero, as in fresh pages and those that were purged. It may be freed and handed out
+ * meanwhile, so it is read once. */
+HAK_INLINE void verify_before(const char *p, size_t total, const char *what)
+{
+    if (((uintptr_t)p & (UNIT_SIZE - 1)) < total)
+        return;
+    const _Atomic uint64_t *last = word_before(p);
+    uint64_t said, word = load_relaxed(last), seal = seal_of(last);
+    bool is_said = says(word, seal, LIVE, total, &said) | says(word, seal, FREE, total, &said);
+    if (HAK_UNLIKELY(!(is_said | (word == 0))))
+        die_before(p, what);
+}
+
+/* One that is not a slab's: a sample, or of pages. */
+static HAK_NOINLINE struct block_info other_block(const void *p, const char *what)
+{
+    size_t total = front_usable(p, what);
+    return live_block(p, total, last_word(p, total), what);
+}
+
+HAK_INLINE bool is_in_slab(uintptr_t word)
+{
+    return word > WORD_TAG_MAX && class_of_word(word) < FIRST_PAGED;
+}
+
+HAK_INLINE struct block_info block_at(const char *p, const char *what)
+{
+    uintptr_t word = word_of(p, what);
+    if (HAK_UNLIKELY(!is_in_slab(word)))
+        return other_block(p, what);
+    size_t total = hak_classes[class_of_word(word)].size;
+    struct block_info b = live_block(p, total, word_before(p + total), what);
+    verify_before(p, total, what);
+    return b;
+}
+
+size_t secure_size(const void *p, const char *what)
+{
+    return block_at(p, what).size;
+}
+
+bool secure_is_live(const void *p, size_t *size)
+{
+    uint64_t said;
+    bool is_live = place_says(last_word(p, front_usable(p, "secure_is_live")), LIVE, p, &said);
+    *size = said >> FLAG_BITS;
+    return is_live;
 }
 
 /* ---- blocks that wait ---- */
 
-void secure_drop(void *p)
+#define FREED_WORD (UINT64_MAX / UINT8_MAX * FREED)
+
+typedef uint64_t pair __attribute__((vector_size(2 * WORD), may_alias));
+static const pair freed = {FREED_WORD, FREED_WORD};
+
+HAK_INLINE pair *pair_at(char *p, size_t offset)
 {
-    if (unguard(p, front_usable(p, "free")))
-        front_free(p);
+    return (pair *)(void *)(p + offset);
 }
 
-/* The kernel may refuse: then the block is given up, for it cannot be used by anybody. */
-static void give_back(void *p)
+/* Unaligned, for the last one of a block whose bytes before its last word are an odd number of words. */
+HAK_INLINE void store_freed(char *at)
 {
-    size_t total = front_usable(p, "free");
-    if (is_large(total)) {
-        if (os_commit(p, extent(p, total)))
-            front_free(p);
-        return;
-    }
-    if (!is_filled_with(p, inner(total) - TAIL, FREED))
-        os_fatal("free(%p): the block was written to after it was freed", (uintptr_t)p);
-    if (hak_options.zero_freed)
-        memset(p, 0, inner(total));
+    memcpy(at, &freed, sizeof freed);
+}
+
+HAK_INLINE pair difference(const char *at)
+{
+    pair is;
+    memcpy(&is, at, sizeof is);
+    return is ^ freed;
+}
+
+/* The first two pairs and the last one, of n bytes, at least three words. */
+HAK_INLINE void fill_some(char *p, size_t n)
+{
+    store_freed(p);
+    store_freed(p + least_of(n - sizeof(pair), sizeof(pair)));
+    store_freed(p + n - sizeof(pair));
+}
+
+HAK_INLINE bool is_filled_some(const char *p, size_t n)
+{
+    pair all = difference(p) | difference(p + least_of(n - sizeof(pair), sizeof(pair))) |
+               difference(p + n - sizeof(pair));
+    return (all[0] | all[1]) == 0;
+}
+
+static HAK_NOINLINE void fill_to(char *p, const char *end)
+{
+    memset(p, FREED, (size_t)(end - p));
+}
+
+static HAK_NOINLINE bool is_filled_to(const char *p, const char *end)
+{
+    uint64_t all = 0;
+    for (; p < end; p += WORD)
+        all |= load_word(p) ^ FREED_WORD;
+    return all == 0;
+}
+
+enum { FILLED_MOST = 3 * sizeof(pair) }; /* unless as a whole */
+
+HAK_INLINE void fill(char *p, const char *last, bool as_a_whole)
+{
+    size_t n = (size_t)(last - p);
+    if (HAK_UNLIKELY(n == WORD))
+        memset(p, FREED, WORD);
+    else
+        fill_some(p, n);
+    if (as_a_whole && HAK_UNLIKELY(n > FILLED_MOST))
+        fill_to(p, last);
+}
+
+HAK_INLINE bool is_filled(const char *p, const char *last, bool as_a_whole)
+{
+    size_t n = (size_t)(last - p);
+    bool is = HAK_UNLIKELY(n == WORD) ? load_word(p) == FREED_WORD : is_filled_some(p, n);
+    return is && (!as_a_whole || HAK_LIKELY(n <= FILLED_MOST) || is_filled_to(p, last));
+}
+
+static _Noreturn HAK_COLD void die_waiting(const void *p, const _Atomic uint64_t *last)
+{
+    uint64_t said;
+    if (place_says(last, LIVE, p, &said))
+        os_fatal("free(%p): double free or use after free: the block is free already",
+                 (uintptr_t)p);
+    os_fatal("free(%p): the block was written to after it was freed", (uintptr_t)p);
+}
+
+/* It stays marked as free. If two threads have freed it at once it comes here twice, and is found out when its heap sees
+ * it again or when it is handed out the second time. */
+HAK_INLINE void give_back(char *p)
+{
+    uintptr_t word = unit_word(unit_of(p));
+    size_t total = HAK_LIKELY(is_in_slab(word)) ? hak_classes[class_of_word(word)].size
+                                                : front_usable(p, "free");
+    _Atomic uint64_t *last = word_before(p + total);
+    uint64_t said;
+    if (HAK_UNLIKELY(!says(load_relaxed(last), seal_of(last), FREE, total, &said)) ||
+        HAK_UNLIKELY(!is_filled(p, (char *)last, (said & WHOLE) != 0)))
+        die_waiting(p, last);
+    if (HAK_UNLIKELY(hak_options.zero_freed))
+        memset(p, 0, total - WORD);
     front_free(p);
 }
 
-static void wait_in(struct waiting_room *room, void *p)
+/* The page of a large block that can be accessed while it waits. */
+static char *last_page(const struct block_info *b)
 {
-    size_t turn = add_relaxed(&room->next, 1), chance = next_random();
-    void *last = exchange_acq_rel(&room->in_turn[turn % room->length], p);
-    if (last != NULL)
-        last = exchange_acq_rel(&room->by_chance[chance % room->length], last);
-    if (last != NULL)
-        give_back(last);
+    return (char *)b->last + WORD - hak_region.page_size;
 }
 
-static void make_wait(void *p, size_t total)
+static HAK_NOINLINE void give_back_large(void *p)
 {
-    if (!is_large(total)) {
-        memset(p, FREED, inner(total) - TAIL);
-        wait_in(&rooms[total <= SMALL_MAX ? 0 : 1], p);
+    size_t total = front_usable(p, "free");
+    struct block_info b = {.total = total, .last = last_word(p, total)};
+    uint64_t said;
+    if (!place_says(b.last, FREE, p, &said) || !is_filled_to(last_page(&b), (char *)b.last))
+        die_waiting(p, b.last);
+    if (unguard(p, total))
+        front_free(p);
+}
+
+static uint32_t next_random(struct waiting *w)
+{
+    if (HAK_UNLIKELY(w->random == 0))
+        w->random = hak_region.key ^ (uintptr_t)w;
+    w->random = w->random * UINT64_C(6364136223846793005) +
+                UINT64_C(1442695040888963407); /* Knuth's MMIX */
+    return (uint32_t)(w->random >> 40);
+}
+
+/* Its places change: what a signal handler frees meanwhile does not wait. */
+static _Thread_local bool is_changing;
+
+HAK_INLINE void set_changing(bool to)
+{
+    atomic_signal_fence(memory_order_seq_cst);
+    is_changing = to;
+    atomic_signal_fence(memory_order_seq_cst);
+}
+
+/* A block goes through the first half in turn, so that it waits for as many others at least, and then takes a place of
+ * the second by chance from another, which leaves. */
+HAK_INLINE void *exchange(struct waiting *w, struct room *r, void **halves, uint32_t length,
+                          void *p)
+{
+    set_changing(true);
+    void **place = &halves[r->turn++ & (length - 1)], *leaves = *place;
+    *place = p;
+    if (HAK_LIKELY(leaves != NULL)) {
+        void *last = leaves;
+        place = &halves[length + (next_random(w) & (length - 1))];
+        leaves = *place;
+        *place = last;
+    }
+    set_changing(false);
+    return leaves;
+}
+
+static HAK_NOINLINE struct waiting *first_waiting(void)
+{
+    struct heap *h = own_heap(thread_enter());
+    thread_leave();
+    return h != NULL ? &h->waiting : NULL;
+}
+
+/* NULL: none that may be used: the thread has no heap, or a signal handler has interrupted what changes it. */
+HAK_INLINE struct waiting *own_waiting(void)
+{
+    struct heap *h = hak_thread.heap;
+    if (HAK_UNLIKELY(is_changing))
+        return NULL;
+    return HAK_LIKELY(h != &hak_empty_heap) ? &h->waiting : first_waiting();
+}
+
+/* Whether a block may be filled as a whole. */
+HAK_INLINE bool pay_for_filling(struct waiting *w, size_t total)
+{
+    if (HAK_LIKELY(w->pays_back)) {
+        w->debt -= least_of(w->debt, PAID_BACK);
+        w->pays_back = w->debt > DEBT_MOST / 2;
+        return false;
+    }
+    w->debt += total - least_of(total, FILLED_MOST);
+    w->pays_back = w->debt > DEBT_MOST;
+    return true;
+}
+
+/* One of up to a unit. */
+HAK_INLINE void mark_free(struct waiting *w, char *p, const struct block_info *b)
+{
+    bool as_a_whole = w != NULL && pay_for_filling(w, b->total);
+    say(b->last, b->seal, FREE, said_with(b->size, as_a_whole ? WHOLE : 0));
+    fill(p, (char *)b->last, as_a_whole);
+}
+
+HAK_INLINE void free_small(void *p, const struct block_info *b)
+{
+    struct waiting *w = own_waiting();
+    mark_free(w, p, b);
+    if (HAK_LIKELY(w != NULL))
+        p = exchange(w, &w->small, w->places, WAITING_SMALL, p);
+    if (HAK_LIKELY(p != NULL))
+        give_back(p);
+}
+
+static HAK_NOINLINE void free_middle(void *p, const struct block_info *b)
+{
+    struct waiting *w = own_waiting();
+    mark_free(w, p, b);
+    if (w != NULL)
+        p = exchange(w, &w->middle, w->places + MIDDLE_AT, WAITING_MIDDLE, p);
+    if (p != NULL)
+        give_back(p);
+}
+
+/* One without a guard page does not wait. */
+static HAK_NOINLINE void free_large(void *p, const struct block_info *b)
+{
+    struct waiting *w = own_waiting();
+    say(b->last, b->seal, FREE, said_with(b->size, 0));
+    if (!b->is_guarded) {
+        front_free(p);
         return;
     }
-    if (!unguard(p, total))
-        return;
-    if (total > SLAB_MAX)
-        os_purge(p, inner(total));
-    os_guard(p, inner(total));
-    wait_in(&rooms[2], p);
+    size_t bytes = (size_t)(last_page(b) - (char *)p);
+    fill_to(last_page(b), (char *)b->last);
+    os_purge(p, bytes);
+    (void)os_guard(p, bytes);
+    if (w != NULL)
+        p = exchange(w, &w->large, w->places + LARGE_AT, WAITING_LARGE, p);
+    if (p != NULL)
+        give_back_large(p);
 }
 
 void secure_free(void *p, const char *what)
 {
     if (p == NULL)
         return;
-    size_t total = front_usable(p, what);
-    verify_block(p, total, what);
-    verify_before(p, total, what);
-    make_wait(p, total);
+    struct block_info b = block_at(p, what);
+    if (HAK_LIKELY(b.total <= SMALL_MAX))
+        free_small(p, &b);
+    else if (is_large(b.total))
+        free_large(p, &b);
+    else
+        free_middle(p, &b);
+}
+
+/* ---- realloc ---- */
+
+/* In place, or moved by the kernel. The last word would stay behind in what is the program's then. */
+static void *resize_large(void *p, const struct block_info *b, size_t size)
+{
+    if (b->is_guarded && !unguard(p, b->total))
+        return NULL;
+    store_relaxed(b->last, 0);
+    void *q = front_realloc(p, secure_request(size));
+    if (q == NULL)
+        say(b->last, b->seal, LIVE, said_with(b->size, 0));
+    return secure_out_aligned(q, size);
+}
+
+enum {
+    HEADROOM_SHARE = 8
+}; /* as in front.c: a block that has grown by little is likely to do so again */
+
+static size_t with_headroom(size_t old, size_t size)
+{
+    size_t headroom = old / HEADROOM_SHARE;
+    return size > old && size - old <= headroom && size <= SLAB_MAX ? size + headroom : size;
 }
 
 void *secure_realloc(void *p, size_t size, const char *what)
 {
-    size_t total = front_usable(p, what), old = secure_size(p);
-    verify_block(p, total, what);
-    if (size <= PTRDIFF_MAX && front_usable_for(1, secure_request(size)) == total &&
-        unguard(p, total))
-        return secure_out(p, size);
-    void *q = secure_out(front_alloc(secure_request(size)), size);
+    struct block_info b = block_at(p, what);
+    size_t request = secure_request(size);
+    if (is_large(b.total) && is_large(request) && size <= PTRDIFF_MAX)
+        return resize_large(p, &b, size);
+    if (!is_large(b.total) && request <= b.total && request >= b.total / 2) {
+        store_relaxed(b.last, 0);
+        return out(p, size, b.last, 0);
+    }
+    void *q = secure_out_aligned(front_alloc(secure_request(with_headroom(b.size, size))), size);
     if (q == NULL)
         return NULL;
-    memcpy(q, p, least_of(old, size));
+    memcpy(q, p, least_of(b.size, size));
     secure_free(p, what);
     return q;
 }
 
-static void empty(_Atomic(void *) *place)
+/* ---- all that wait ---- */
+
+enum { TAKEN_MOST = 32 };
+
+struct taken {
+    void *blocks[TAKEN_MOST];
+    size_t n, next; /* place to look at */
+};
+
+static void take_some(struct waiting *w, struct taken *t)
 {
-    void *p = exchange_acq_rel(place, NULL);
-    if (p != NULL)
-        give_back(p);
+    set_changing(true);
+    for (t->n = 0; t->next < WAITING_PLACES && t->n < TAKEN_MOST; t->next++) {
+        if (w->places[t->next] != NULL)
+            t->blocks[t->n++] = w->places[t->next];
+        w->places[t->next] = NULL;
+    }
+    set_changing(false);
+}
+
+static void give_back_taken(const struct taken *t)
+{
+    for (size_t i = 0; i < t->n; i++) {
+        if (is_large(front_usable(t->blocks[i], "free")))
+            give_back_large(t->blocks[i]);
+        else
+            give_back(t->blocks[i]);
+    }
+}
+
+/* Given back without the lock, under which nothing may be freed. */
+static void empty_orphan(struct heap *h, void *none)
+{
+    struct taken t = {.next = 0};
+    (void)none;
+    while (t.next < WAITING_PLACES && lock_take_if_safe(&h->lock)) {
+        t.n = 0;
+        if (load_relaxed(&h->state) == HEAP_ORPHAN) /* changed under the lock */
+            take_some(&h->waiting, &t);
+        else
+            t.next = WAITING_PLACES;
+        lock_release(&h->lock);
+        give_back_taken(&t);
+    }
 }
 
 HAK_COLD void secure_verify(void)
 {
-    for (size_t i = 0; i < sizeof rooms / sizeof rooms[0]; i++) {
-        for (size_t k = 0; k < rooms[i].length; k++) {
-            empty(&rooms[i].in_turn[k]);
-            empty(&rooms[i].by_chance[k]);
-        }
+    struct waiting *w = own_waiting();
+    struct taken t = {.next = 0};
+    while (w != NULL && t.next < WAITING_PLACES) {
+        take_some(w, &t);
+        give_back_taken(&t);
     }
+    registry_each(empty_orphan, NULL);
 }
 
 #endif

@@ -15,6 +15,7 @@
 #define HAK_HEAP_H
 
 #include "heap/magazine.h"
+#include "heap/waiting.h"
 #include "live/live.h"
 #include "os/lock.h"
 #include "profile/sampler.h"
@@ -86,7 +87,10 @@ enum { OUTBOX_SLOTS = 32, CHANGED_WORDS = (CLASS_COUNT + 63) / 64 };
 
 /* Blocks on their way home, gathered by destination. The sender's thread alone, until it is pushed into
  * the owner's inbox. */
-enum { PARCEL_BLOCKS = 30, PARCEL_BYTES_MAX = 32 << 10 };
+enum {
+    PARCEL_BLOCKS = HAK_SECURE ? 29 : 30, /* of a secure block the last word is not free */
+    PARCEL_BYTES_MAX = 32 << 10
+};
 struct parcel {
     struct block *next; /* as in any node of an inbox */
     uint32_t count;
@@ -135,6 +139,9 @@ struct heap {
      * up for another. Its thread alone. */
     size_t magazine_bytes;
     uint32_t budget_hand;
+#if HAK_SECURE
+    struct waiting waiting;
+#endif
     _Atomic uint64_t counters[COUNTER_COUNT];
     /* Written by other threads, on a line of its own. A stack of batches: pushed by CAS, always
      * taken whole by exchange, so no element is ever popped and ABA cannot arise. */

@@ -30,7 +30,8 @@
 
 #include <sched.h>
 
-_Static_assert(sizeof(struct parcel) == 256, "a parcel is a block of 256 bytes");
+_Static_assert(sizeof(struct parcel) == (HAK_SECURE ? 248 : 256),
+               "a parcel is a block of 256 bytes");
 
 #define INBOX_PATIENCE ((size_t)1 << 20)
 

@@ -142,8 +142,11 @@ uint32_t slab_take(struct slab *s, void **out, uint32_t n)
     uint32_t carve = c->capacity - s->carved;
     if (carve > n - taken)
         carve = n - taken;
-    for (uint32_t i = 0; i < carve; i++, next += c->size)
+    for (uint32_t i = 0; i < carve; i++, next += c->size) {
         out[taken + i] = next;
+        if (HAK_SECURE && !s->zeroed) /* says nothing yet: front/secure.h */
+            memset(next + c->size - sizeof(uint64_t), 0, sizeof(uint64_t));
+    }
     s->carved += carve;
     if (s->high < s->carved)
         s->high = s->carved;

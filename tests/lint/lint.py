@@ -73,7 +73,8 @@ def lint_cppcheck(root: Path, build: Path) -> int:
     # Its parser gives up on the designated ranges of heap.c, a file it therefore does not check.
     common += ["--suppress=internalAstError:src/slab/size_classes.def"]
     common += ["-D__x86_64__", "-DHAK_INTERPOSE=1"]
-    flavours = [[*common, f"-DHAK_CHECKED={checked}"] for checked in (0, 1)]
+    builds = ([], ["-DHAK_CHECKED=1"], ["-DHAK_SECURE=1"])
+    flavours = [[*common, *definitions] for definitions in builds]
     files = library_sources(root)
     return max(subprocess.run([*flavour, *files], cwd=root).returncode for flavour in flavours)
 

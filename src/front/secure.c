@@ -14,11 +14,10 @@
 
 enum {
     WORD = SECURE_WORD,
-    FILLING = 0xA5, /* behind the program's bytes */
-    FREED = 0xDF,   /* in a block that waits: as a pointer it is no address */
-    DEBT_MOST =
-        256 << 10, /* bytes of blocks that may be filled beyond FILLED_MOST; then that is ... */
-    PAID_BACK = 16 /* ... paid back by as many a free */
+    FILLING = 0xA5,        /* behind the program's bytes */
+    FREED = 0xDF,          /* in a block that waits: as a pointer it is no address */
+    DEBT_MOST = 256 << 10, /* bytes that may be filled beyond FILLED_MOST of each block; then ... */
+    PAID_BACK = 16         /* ... so many a free are paid back first */
 };
 
 /* ---- the last word ---- */
@@ -327,11 +326,6 @@ bool secure_is_live(const void *p, size_t *size)
 typedef uint64_t pair __attribute__((vector_size(2 * WORD), may_alias));
 static const pair freed = {FREED_WORD, FREED_WORD};
 
-HAK_INLINE pair *pair_at(char *p, size_t offset)
-{
-    return (pair *)(void *)(p + offset);
-}
-
 /* Unaligned, for the last one of a block whose bytes before its last word are an odd number of words. */
 HAK_INLINE void store_freed(char *at)
 {
@@ -576,9 +570,8 @@ static void *resize_large(void *p, const struct block_info *b, size_t size)
     return secure_out_aligned(q, size);
 }
 
-enum {
-    HEADROOM_SHARE = 8
-}; /* as in front.c: a block that has grown by little is likely to do so again */
+/* As in front.c: a block that has grown by little is likely to do so again. */
+enum { HEADROOM_SHARE = 8 };
 
 static size_t with_headroom(size_t old, size_t size)
 {
@@ -654,6 +647,8 @@ HAK_COLD void secure_verify(void)
 {
     struct waiting *w = own_waiting();
     struct taken t = {.next = 0};
+    if (is_changing)
+        return;
     while (w != NULL && t.next < WAITING_PLACES) {
         take_some(w, &t);
         give_back_taken(&t);

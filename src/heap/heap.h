@@ -309,6 +309,8 @@ void heap_release_kept(struct heap *h);
 void class_release_kept(struct heap *h, uint32_t class);
 /* With the lock held: the slab is not empty any more, or another heap's from now on. */
 void slab_kept_to_used(struct heap *h, struct slab *s);
+/* A unit for a heap or its slots, never given back; REGION_NONE: no memory. */
+ptrdiff_t own_unit_take(bool *zeroed);
 /* With the lock held: `length` slots, a power of two of at most SLOTS_MOST; NULL: no memory. */
 void **slots_take(struct heap *h, uint32_t length);
 void slots_give(struct heap *h, void **slots, uint32_t length);

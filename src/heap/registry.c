@@ -38,7 +38,7 @@ void registry_each(void (*visit)(struct heap *h, void *context), void *context)
 static struct heap *make_heap(enum heap_state state)
 {
     bool zeroed;
-    ptrdiff_t unit = units_take(1, &zeroed);
+    ptrdiff_t unit = own_unit_take(&zeroed);
     if (unit < 0)
         return NULL;
     struct heap *h = unit_address((size_t)unit);
@@ -46,8 +46,6 @@ static struct heap *make_heap(enum heap_state state)
     if (!zeroed && !os_purge(h, UNIT_SIZE))
         __builtin_memset(h, 0, sizeof *h);
     __builtin_memcpy(h->small_offset, hak_small_offset, sizeof h->small_offset);
-    unit_set_word((size_t)unit, WORD_HEAP);
-    unit_show((size_t)unit);
     purge_show();
     store_relaxed(&h->state, state);
     return h;

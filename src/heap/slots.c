@@ -1,11 +1,38 @@
 /* Arrays of slots for magazines (struct slot_arena). Small ones share pages, so a heap with few blocks has
  * few pages of them. */
 #include "heap/heap.h"
+#include "os/os.h"
 #include "purge/show.h"
 #include "super/super.h"
 
 /* free looks at the slot behind the last one of an empty magazine: these bytes keep it in the unit. */
 enum { MARGIN = 64 };
+
+/* In the build `secure` a heap's units lie between units that nobody may access, so that what runs out of a slab does not
+ * run into them. Each pair costs mappings, so there are only so many. */
+enum { GUARD_UNITS = HAK_SECURE ? 1 : 0, GUARDED_MOST = 1024 };
+
+static void guard_unit(size_t unit)
+{
+    static _Atomic uint32_t guarded;
+    if (add_relaxed(&guarded, 1) < GUARDED_MOST)
+        (void)os_guard(unit_address(unit), UNIT_SIZE);
+}
+
+ptrdiff_t own_unit_take(bool *zeroed)
+{
+    ptrdiff_t first = units_take(1 + 2 * GUARD_UNITS, zeroed);
+    if (first < 0)
+        return REGION_NONE;
+    size_t unit = (size_t)first + GUARD_UNITS;
+    for (size_t i = 1; i <= GUARD_UNITS; i++) {
+        guard_unit(unit - i);
+        guard_unit(unit + i);
+    }
+    unit_set_word(unit, WORD_HEAP);
+    unit_show(unit);
+    return (ptrdiff_t)unit;
+}
 
 static void **end_of_unit(void *in)
 {
@@ -41,11 +68,9 @@ static bool extend(struct heap *h)
         return true;
     }
     bool zeroed;
-    ptrdiff_t unit = units_take(1, &zeroed);
+    ptrdiff_t unit = own_unit_take(&zeroed);
     if (unit < 0)
         return false;
-    unit_set_word((size_t)unit, WORD_HEAP);
-    unit_show((size_t)unit);
     purge_show();
     a->next = unit_address((size_t)unit);
     a->limit = end_of_unit(a->next);

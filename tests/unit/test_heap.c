@@ -1,7 +1,9 @@
 /* A heap's slabs: blocks leave them and return, and slabs come and go. */
 #include "one_class.h"
 
+#include <errno.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "control/options.h"
 #include "purge/purge.h"
@@ -25,6 +27,28 @@ static void words_name_heap_and_class(void **state)
         assert_at(class_of_word(word) == class, class);
         assert_at((word ^ (uintptr_t)heap) < UNIT_SIZE, class);
     }
+}
+
+/* The kernel says which memory can be read. */
+static bool can_be_read(const void *at)
+{
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    bool can = write(ends[1], at, 1) == 1;
+    assert_true(can || errno == EFAULT);
+    close(ends[0]);
+    close(ends[1]);
+    return can;
+}
+
+static void what_runs_out_of_a_slab_does_not_run_into_a_heap(void **state)
+{
+    (void)state;
+    if (!HAK_SECURE)
+        skip();
+    assert_true(can_be_read(heap));
+    assert_false(can_be_read((char *)heap - 1));
+    assert_false(can_be_read((char *)heap + UNIT_SIZE));
 }
 
 /* ---- refill and flush ---- */
@@ -297,6 +321,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(small_offsets_agree_with_class_for),
         cmocka_unit_test(words_name_heap_and_class),
+        cmocka_unit_test(what_runs_out_of_a_slab_does_not_run_into_a_heap),
         cmocka_unit_test(every_class_gives_distinct_blocks),
         cmocka_unit_test(the_block_freed_last_comes_first),
         cmocka_unit_test(empty_slabs_lose_their_units),

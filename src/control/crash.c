@@ -69,7 +69,7 @@ static void say_trace(const char *what, const struct trace *t)
         n += os_format(text + n, sizeof text - n, i == 0 ? " %s" : " < %s", frame);
     }
     if (t->depth != 0)
-        os_warn("  %s at%s", what, text);
+        os_warn("  %s by thread %u at%s", what, (size_t)t->tid, text);
 }
 
 static void say_story(const struct place *p)
@@ -124,12 +124,18 @@ static const char *bus_reason(int code)
     return code == BUS_ADRALN ? "not aligned for this access" : "memory that the hardware has lost";
 }
 
-static void say_address(int number, int code, const struct machine *m, uintptr_t at)
+static void say_access(int number, size_t thread, const char *access, const struct place *p)
 {
-    struct place p;
-    place_find(&p, at);
-    if (p.kind != PLACE_FOREIGN)
-        say_place("the address", " is", &p);
+    const char *misuse = place_misuse(p);
+    os_warn("%s in thread %u: %s %p%s%s", signal_name(number), thread, access, p->at,
+            misuse != NULL ? ": " : "", misuse != NULL ? misuse : "");
+}
+
+static void say_address(int number, int code, const struct machine *m, const struct place *p)
+{
+    uintptr_t at = p->at;
+    if (p->kind != PLACE_FOREIGN)
+        say_place("the address", " is", p);
     else if (number == SIGBUS)
         os_warn("the address is %s", bus_reason(code));
     else if (at == 0)
@@ -193,8 +199,10 @@ static void report_fault(int number, const siginfo_t *info, const void *context)
         /* The processor refuses such an address before it looks for memory, and does not tell it. */
         os_warn("%s in thread %u: a pointer that is no address", signal_name(number), thread);
     } else {
-        os_warn("%s in thread %u: %s %p", signal_name(number), thread, m.access, at);
-        say_address(number, info->si_code, &m, at);
+        struct place p;
+        place_find(&p, at);
+        say_access(number, thread, m.access, &p);
+        say_address(number, info->si_code, &m, &p);
     }
     say_instruction(&m);
     int lines = say_registers(&m, at, true, REGISTER_LINES_MOST);

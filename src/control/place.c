@@ -7,6 +7,7 @@
 #include "heap/runs.h"
 #include "os/os.h"
 #include "profile/arena.h"
+#include "profile/guarded.h"
 #include "super/super.h"
 
 /* ---- whether a block of a slab is free ---- */
@@ -247,6 +248,28 @@ static void in_pages(struct place *p, size_t unit)
         behind_live_pages(p, nearest);
 }
 
+static bool is_inside(const struct place *p)
+{
+    return p->at - p->block < p->size;
+}
+
+/* Of a live one the size as it was asked for, if that can be told: what lies behind it faults, but for the rest of
+ * the class' size. */
+static void in_guarded(struct place *p)
+{
+    struct block_story story;
+    struct guarded_block b = guarded_near(p->at);
+    if (b.address == 0)
+        return;
+    of_block(p, b.address, b.usable, b.is_live ? PLACE_LIVE : PLACE_FREE);
+    if (sampled_story(p->at, &story) && story.address == b.address)
+        p->size = story.size;
+    if (b.is_live && !is_inside(p))
+        p->kind = p->at < p->block ? PLACE_BEFORE : PLACE_BEHIND;
+    p->is_guarded = true;
+    p->state = ", a guarded one";
+}
+
 static void in_sampled(struct place *p)
 {
     size_t size;
@@ -268,6 +291,8 @@ static void in_window(struct place *p, size_t unit)
         p->kind = PLACE_UNTOUCHED;
     else if (word == WORD_HEAP)
         p->kind = PLACE_HEAP;
+    else if (guarded_owns((void *)p->at))
+        in_guarded(p);
     else if (word == WORD_SAMPLED)
         in_sampled(p);
     else if (word > WORD_TAG_MAX && !is_paged(word))
@@ -317,6 +342,22 @@ bool place_is_freed(const struct place *p)
     return p->kind == PLACE_FREE || p->kind == PLACE_FRESH;
 }
 
+const char *place_misuse(const struct place *p)
+{
+    if (!p->is_guarded || (p->kind == PLACE_FREE && !is_inside(p)))
+        return NULL;
+    switch (p->kind) {
+    case PLACE_FREE:
+        return "use after free";
+    case PLACE_BEHIND:
+        return "past the end of a block";
+    case PLACE_BEFORE:
+        return "before the start of a block";
+    default:
+        return NULL;
+    }
+}
+
 /* ---- in words ---- */
 
 static size_t owner_text(const struct heap *h, const char *what, char *out, size_t room)
@@ -351,12 +392,15 @@ static size_t block_text(const struct place *p, char *out, size_t room)
     static const char *const names[] = {[PLACE_FREE] = "a free",
                                         [PLACE_FRESH] = "a never used",
                                         [PLACE_LIVE] = "a live",
-                                        [PLACE_BEHIND] = "a live"};
+                                        [PLACE_BEHIND] = "a live",
+                                        [PLACE_BEFORE] = "a live"};
     size_t offset = p->at - p->block, n;
-    if (p->kind == PLACE_BEHIND)
-        n = os_format(out, room, "%u bytes past the end of ", offset - p->size);
+    if (p->at < p->block)
+        n = os_format(out, room, "%u bytes before the start of ", p->block - p->at);
     else if (offset == 0)
         n = os_format(out, room, "the start of ");
+    else if (offset >= p->size)
+        n = os_format(out, room, "%u bytes past the end of ", offset - p->size);
     else
         n = os_format(out, room, "%u bytes into ", offset);
     n += os_format(out + n, room - n, "%s block of %u bytes at %p", names[p->kind], p->size,

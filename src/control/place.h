@@ -16,18 +16,20 @@ enum place_kind {
     PLACE_FRESH,     /* in a block that was never handed out */
     PLACE_LIVE,      /* in a block of the program's, or on its way to the heap it came from */
     PLACE_BEHIND,    /* past the end of a live block, in no other */
+    PLACE_BEFORE,    /* before the start of one */
 };
 
 struct place {
     enum place_kind kind;
     uintptr_t at;
-    uintptr_t block; /* where the block starts that it is in or behind; 0: none */
+    uintptr_t block; /* where the block starts that it is in or beside; 0: none */
     size_t size;     /* the block's */
     uint32_t class;  /* CLASS_COUNT: none, it is made of pages */
     uintptr_t slab;
     const struct heap *heap;     /* the slab's */
     const struct heap *magazine; /* whose magazine has the block; NULL: none has */
     const char *state;           /* what else is known of the block */
+    bool is_guarded;             /* the block is: an access here faults if it should */
 };
 
 void place_find(struct place *p, uintptr_t at);
@@ -35,6 +37,9 @@ void place_find(struct place *p, uintptr_t at);
 /* Whether a pointer there is one into a block, and one that the program must not use any more. */
 bool place_is_block(const struct place *p);
 bool place_is_freed(const struct place *p);
+
+/* What an access there is called that the pages around a guarded block have stopped; NULL: they have not. */
+const char *place_misuse(const struct place *p);
 
 /* In words: "16 bytes into a live block of ..."; the length. */
 size_t place_text(const struct place *p, char *out, size_t room);

@@ -74,8 +74,10 @@ static _Noreturn void die(const void *p, const char *what)
     uintptr_t at = (uintptr_t)p, word = unit < hak_region.units ? unit_word(unit) : WORD_NONE;
     if (unit >= hak_region.units)
         os_fatal("%s(%p): invalid pointer: it was not allocated by hakmem", what, at);
-    bool starts = word > WORD_TAG_MAX ? slab_block_starts_at(slab_of_unit(unit), p)
-                                      : is_of_pages(word) && p == run_address(unit);
+    struct block_story story;
+    bool starts = word == WORD_SAMPLED  ? sampled_story(at, &story) && story.address == at
+                  : word > WORD_TAG_MAX ? slab_block_starts_at(slab_of_unit(unit), p)
+                                        : is_of_pages(word) && p == run_address(unit);
     if (starts)
         os_fatal("%s(%p): double free or use after free: the block is free already", what, at);
     if (word > WORD_TAG_MAX)

@@ -29,10 +29,21 @@ struct starts {
     _Alignas(PIECES) _Atomic uint8_t class_at[PIECES];
 };
 
+/* Downwards from the end: the first one shares a page with the sampler's small tables (cmake/layout.ld). */
 __attribute__((section(".bss.sampler_units"))) static struct arena_unit units[ARENA_UNITS_MOST];
 __attribute__((section(".bss.sampler_starts"))) static struct starts starts[ARENA_UNITS_MOST];
 static uint32_t unit_count;    /* that there are */
 static uint32_t first_unknown; /* entries from here on have never been used */
+
+static struct arena_unit *unit_number(uint32_t i)
+{
+    return &units[ARENA_UNITS_MOST - 1 - i];
+}
+
+static struct starts *starts_of(const struct arena_unit *u)
+{
+    return &starts[ARENA_UNITS_MOST - 1 - (u - units)];
+}
 
 uint32_t arena_units(void)
 {
@@ -104,7 +115,7 @@ static void *take_from(struct arena_unit *u, uint32_t class, bool *zeroed)
         return NULL;
     }
     mark(u, (uint32_t)first, n, SET);
-    store_relaxed(&starts[u - units].class_at[first], (uint8_t)(class + 1));
+    store_relaxed(&starts_of(u)->class_at[first], (uint8_t)(class + 1));
     *zeroed = u->zeroed && (uint32_t)first >= u->high;
     if (u->high < (uint32_t)first + n)
         u->high = (uint32_t)first + n;
@@ -114,7 +125,7 @@ static void *take_from(struct arena_unit *u, uint32_t class, bool *zeroed)
 static struct arena_unit *add_unit(void)
 {
     uint32_t i = 0;
-    while (i < first_unknown && units[i].unit != 0)
+    while (i < first_unknown && unit_number(i)->unit != 0)
         i++;
     if (i == ARENA_UNITS_MOST)
         return NULL;
@@ -122,23 +133,25 @@ static struct arena_unit *add_unit(void)
     ptrdiff_t unit = units_take(1, &zeroed);
     if (unit < 0)
         return NULL;
-    units[i].unit = (uint32_t)unit + 1;
-    units[i].zeroed = zeroed;
-    units[i].high = 0;
-    units[i].tight = PIECES + 1;
+    struct arena_unit *u = unit_number(i);
+    u->unit = (uint32_t)unit + 1;
+    u->zeroed = zeroed;
+    u->high = 0;
+    u->tight = PIECES + 1;
     slab_at((size_t)unit)->next = i;
     unit_set_word((size_t)unit, WORD_SAMPLED);
     unit_show((size_t)unit);
     if (i == first_unknown)
         first_unknown++;
     unit_count++;
-    return &units[i];
+    return u;
 }
 
 void *arena_take(uint32_t class, bool *zeroed)
 {
     for (uint32_t i = 0; i < first_unknown; i++) {
-        void *p = units[i].unit != 0 ? take_from(&units[i], class, zeroed) : NULL;
+        struct arena_unit *u = unit_number(i);
+        void *p = u->unit != 0 ? take_from(u, class, zeroed) : NULL;
         if (p != NULL)
             return p;
     }
@@ -153,12 +166,12 @@ static uint32_t piece_of(const void *p)
 
 static struct arena_unit *unit_with(const void *p)
 {
-    return &units[slab_at(unit_of(p))->next];
+    return unit_number(slab_at(unit_of(p))->next);
 }
 
 size_t arena_usable(const void *p)
 {
-    const struct starts *here = &starts[unit_with(p) - units];
+    const struct starts *here = starts_of(unit_with(p));
     uint8_t start = (uintptr_t)p % PIECE == 0 ? load_relaxed(&here->class_at[piece_of(p)]) : 0;
     return start != 0 ? hak_classes[start - 1].size : 0;
 }
@@ -187,14 +200,14 @@ static void give_unit(struct arena_unit *u)
     unit_set_word(unit, WORD_NONE);
     unit_show(unit);
     if (hak_region.page_size == sizeof *starts) /* it is all zeros */
-        (void)os_purge(&starts[u - units], sizeof *starts);
+        (void)os_purge(starts_of(u), sizeof *starts);
     units_give(unit, 1, 1);
 }
 
 void arena_give(void *p)
 {
     struct arena_unit *u = unit_with(p);
-    _Atomic uint8_t *start = &starts[u - units].class_at[piece_of(p)];
+    _Atomic uint8_t *start = &starts_of(u)->class_at[piece_of(p)];
     uint32_t n = pieces_of(load_relaxed(start) - 1U);
     store_relaxed(start, (uint8_t)0);
     mark(u, piece_of(p), n, CLEAR);

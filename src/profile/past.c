@@ -1,6 +1,6 @@
 #include "profile/past.h"
 
-enum { REMEMBERED = 32 };
+enum { REMEMBERED = 24 };
 
 /* A ring: the next to be overwritten is the oldest. */
 __attribute__((section(".bss.sampler_small"))) static struct {

@@ -8,16 +8,16 @@
 
 enum { PAST_FRAMES = 4 };
 
-/* Return addresses, innermost first. */
+/* Return addresses, innermost first, and in which thread; 0: not known. */
 struct trace {
-    uint32_t depth;
+    uint32_t depth, tid;
     uintptr_t at[PAST_FRAMES];
 };
 
 struct freed_block {
     uintptr_t address;
     uint64_t size;
-    uint32_t site; /* which allocated it */
+    uint32_t site, tid; /* which allocated it, and in which thread */
     struct trace by;
 };
 

@@ -6,6 +6,7 @@
 #include "os/os.h"
 #include "os/thread.h"
 #include "profile/arena.h"
+#include "profile/guarded.h"
 #include "profile/poisson.h"
 #include "profile/rate.h"
 #include "profile/sites.h"
@@ -43,8 +44,8 @@ static struct {
     uint64_t sampled; /* estimated live bytes */
     uint64_t peak;    /* the highest of it that the sites remember */
     uint64_t samples, lost;
-    _Atomic bool out_of_sight; /* small blocks: sampler_lose_sight */
-    size_t arena_blocks, arena_bytes;
+    _Atomic bool out_of_sight;        /* small blocks: sampler_lose_sight */
+    size_t apart_blocks, apart_bytes; /* live in the arena and in slots */
     /* Blocks freed where the lock could not be waited for, linked through their first word. Pushed by
      * compare-and-swap (release), taken whole by exchange (acquire): no ABA. */
     _Atomic(struct block *) deferred;
@@ -137,11 +138,14 @@ static void show_record(struct live_area *a, const struct record *r)
 static void show_sums(struct live_area *a, uint64_t now)
 {
     struct live_process *p = a->process;
+    struct guarded_sums guarded = guarded_sums();
     store_relaxed(&p->interval, rate_interval());
     store_relaxed(&p->samples, sampler.samples);
     store_relaxed(&p->samples_lost, sampler.lost);
     store_relaxed(&p->sampled_live, sampler.sampled);
     store_relaxed(&p->sampled_unit_bytes, (uint64_t)arena_units() * UNIT_SIZE);
+    store_relaxed(&p->guarded, guarded.taken);
+    store_relaxed(&p->guarded_bytes, (uint64_t)guarded.bytes);
     store_relaxed(&p->changed_ms, now);
 }
 
@@ -225,7 +229,11 @@ static void forget(struct record *r, const struct trace *by)
 {
     struct live_area *a = own_area();
     uint64_t now = os_now_ms();
-    past_note(&(struct freed_block){r->address, r->size, r->site, *by});
+    struct freed_block freed = {r->address, r->size, r->site, r->tid, *by};
+    if (guarded_owns((void *)r->address))
+        guarded_remember(&freed);
+    else
+        past_note(&freed);
     if (a != NULL)
         keep_peak(a, now);
     sampler.sampled -= r->weight_bytes;
@@ -245,13 +253,32 @@ static void forget(struct record *r, const struct trace *by)
 
 /* ---- blocks ---- */
 
+static size_t usable_of(const void *p)
+{
+    return guarded_owns(p) ? guarded_usable(p) : arena_usable(p);
+}
+
+static void *take_block(const struct request *q, uint32_t class, bool *zeroed)
+{
+    void *p = guarded_take(class, q->by->random, zeroed);
+    return p != NULL ? p : arena_take(class, zeroed);
+}
+
+static void give_block(void *p)
+{
+    if (guarded_owns(p))
+        guarded_give(p);
+    else
+        arena_give(p);
+}
+
 static void free_locked(void *p, const struct trace *by)
 {
     struct record *r = find_record((uintptr_t)p);
-    sampler.arena_blocks--;
-    sampler.arena_bytes -= arena_usable(p);
-    arena_give(p);
-    if (r != NULL) /* and the arena's units are shown */
+    sampler.apart_blocks--;
+    sampler.apart_bytes -= usable_of(p);
+    give_block(p);
+    if (r != NULL) /* and where blocks lie is shown */
         forget(r, by);
 }
 
@@ -334,15 +361,15 @@ static void *take_locked(const struct request *q, uint32_t class, bool *zeroed)
         record_total(q);
         return NULL;
     }
-    void *p = arena_take(class, zeroed);
+    void *p = take_block(q, class, zeroed);
     if (p == NULL)
         return NULL;
     if (!record(q, p, hak_classes[class].size)) {
-        arena_give(p);
+        give_block(p);
         return NULL;
     }
-    sampler.arena_blocks++;
-    sampler.arena_bytes += arena_usable(p);
+    sampler.apart_blocks++;
+    sampler.apart_bytes += usable_of(p);
     return p;
 }
 
@@ -375,6 +402,7 @@ static struct trace here(void)
 {
     struct trace t;
     t.depth = stack_capture(t.at, PAST_FRAMES, false);
+    t.tid = hak_thread.id;
     return t;
 }
 
@@ -391,14 +419,14 @@ void sampled_forget(const void *p)
 
 bool sampled_free(void *p)
 {
-    if (arena_usable(p) == 0)
+    if (usable_of(p) == 0)
         return false;
     struct trace by = here();
     if (!enter()) {
         defer(p);
         return true;
     }
-    bool is_live = arena_usable(p) != 0;
+    bool is_live = usable_of(p) != 0;
     if (is_live)
         free_locked(p, &by);
     lock_release(&sampler.lock);
@@ -407,7 +435,7 @@ bool sampled_free(void *p)
 
 size_t sampled_usable(const void *p)
 {
-    return arena_usable(p);
+    return usable_of(p);
 }
 
 void sampled_live(size_t *blocks, size_t *bytes)
@@ -415,8 +443,8 @@ void sampled_live(size_t *blocks, size_t *bytes)
     *blocks = *bytes = 0;
     if (!take_lock())
         return;
-    *blocks = sampler.arena_blocks;
-    *bytes = sampler.arena_bytes;
+    *blocks = sampler.apart_blocks;
+    *bytes = sampler.apart_bytes;
     lock_release(&sampler.lock);
 }
 
@@ -444,29 +472,41 @@ static const struct record *record_around(uintptr_t at)
     return NULL;
 }
 
-static void tell(struct block_story *out, uintptr_t address, uint64_t size, uint32_t site)
+static struct trace trace_of_site(uint32_t site, uint32_t tid)
 {
     const struct live_area *a = own_area();
-    out->address = address;
-    out->size = size;
-    out->is_freed = false;
-    out->allocated.depth = out->freed.depth = 0;
+    struct trace t = {.tid = tid};
     if (a != NULL)
-        out->allocated.depth = site_stack(a, site, out->allocated.at, PAST_FRAMES);
+        t.depth = site_stack(a, site, t.at, PAST_FRAMES);
+    return t;
+}
+
+static bool tell_live(struct block_story *out, const struct record *r)
+{
+    if (r == NULL)
+        return false;
+    *out = (struct block_story){
+        .address = r->address, .size = r->size, .allocated = trace_of_site(r->site, r->tid)};
+    return true;
+}
+
+static bool tell_freed(struct block_story *out, const struct freed_block *b)
+{
+    if (b == NULL)
+        return false;
+    *out = (struct block_story){b->address, b->size, true, trace_of_site(b->site, b->tid), b->by};
+    return true;
 }
 
 static bool find_story(uintptr_t at, struct block_story *out)
 {
-    const struct record *r = record_around(at);
-    const struct freed_block *b = r == NULL ? past_find(at) : NULL;
-    if (r != NULL) {
-        tell(out, r->address, r->size, r->site);
-    } else if (b != NULL) {
-        tell(out, b->address, b->size, b->site);
-        out->is_freed = true;
-        out->freed = b->by;
-    }
-    return r != NULL || b != NULL;
+    if (!guarded_owns((void *)at))
+        return tell_live(out, record_around(at)) || tell_freed(out, past_find(at));
+    struct guarded_block b = guarded_near(at);
+    if (b.address == 0)
+        return false;
+    return b.is_live ? tell_live(out, find_record(b.address))
+                     : tell_freed(out, guarded_past(b.address));
 }
 
 HAK_COLD bool sampled_story(uintptr_t at, struct block_story *out)

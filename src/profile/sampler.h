@@ -6,12 +6,12 @@
  * the sizes and whoever allocates between two samples. The fast path counts down the bytes to the next
  * point and takes the slow path below zero.
  *
- *   malloc -> countdown below zero -> sampled_alloc -> arena (up to 64 KiB)
+ *   malloc -> countdown below zero -> sampled_alloc -> arena, or guarded (up to 64 KiB)
  *                                  -> sampled_note, for blocks that are pages
  *   free   -> unit's word is a tag -> sampled_free; of pages: sampled_forget
  *
- * Sampled blocks of slabs' sizes lie in units of their own (arena.h), whose word is a tag: that is how free
- * finds them without a test. Everything here is under one lock, and samples are few.
+ * Sampled blocks of slabs' sizes lie in units of their own (arena.h, guarded.h), whose word is a tag: that is how
+ * free finds them without a test. Everything here is under one lock, and samples are few.
  *
  * Calls: live, super, slab (classes), os. Called by: heap, front, control. */
 #ifndef HAK_SAMPLER_H
@@ -52,19 +52,20 @@ void *sampled_alloc(struct sampler *s, size_t size, uint32_t class, bool *zeroed
 bool sampled_note(struct sampler *s, const void *p, size_t size, size_t usable);
 void sampled_forget(const void *p);
 
-/* Frees a block of the arena; false: there is none at p. */
+/* Frees a sampled block of a slab's size; false: there is none at p. */
 bool sampled_free(void *p);
 
-/* Usable bytes of a live block of the arena, 0 if there is none at p. */
+/* Usable bytes of such a block that lives, 0 if there is none at p. */
 size_t sampled_usable(const void *p);
 
-/* What the arena's live blocks add up to: their number and usable bytes. */
+/* What such blocks that live add up to: their number and usable bytes. */
 void sampled_live(size_t *blocks, size_t *bytes);
 
 /* Memory has become tight: the sites remember what lives now. */
 void sampler_keep_tight(void);
 
-/* What is known of a sampled block in which the address lies, live or freed not long ago. */
+/* What is known of a sampled block in which the address lies, live or freed not long ago; of a guarded one also if it
+ * lies beside it. */
 struct block_story {
     uintptr_t address;
     uint64_t size; /* as requested */

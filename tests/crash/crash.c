@@ -132,6 +132,99 @@ static void sampled_freed_100(void)
     read_garbage_beside(block);
 }
 
+/* A guarded block lies at the end of its pages, now and then at their start: which one is chance. */
+static char *guarded_block(size_t size, bool at_start)
+{
+    char *block;
+    do {
+        block = malloc(size);
+        CHECK(block != NULL);
+    } while (((uintptr_t)block % PAGE == 0) != at_start);
+    memset(block, 1, size);
+    tell_address("block", block);
+    return opaque(block);
+}
+
+static void guarded_past_end_100(void)
+{
+    char *block = guarded_block(100, false);
+    write_at(block + 111); /* the class has 112 bytes */
+    write_at(block + 112);
+}
+
+static void guarded_past_end_4k(void)
+{
+    read_at(block_of(PAGE) + PAGE);
+}
+
+static void guarded_far_past_end(void)
+{
+    write_at(guarded_block(1000, false) + 31000);
+}
+
+static void guarded_before_start_4k(void)
+{
+    write_at(block_of(PAGE) - 1);
+}
+
+static void guarded_before_start_100(void)
+{
+    write_at(guarded_block(100, true) - 1);
+}
+
+static void guarded_read_freed(void)
+{
+    char *block = block_of(100);
+    free(block);
+    read_at(block + 24);
+}
+
+static void *free_in_thread(void *block)
+{
+    free(block);
+    return NULL;
+}
+
+static void guarded_write_freed_by_thread(void)
+{
+    pthread_t thread;
+    char *block = block_of(100);
+    CHECK(pthread_create(&thread, NULL, free_in_thread, block) == 0);
+    CHECK(pthread_join(thread, NULL) == 0);
+    write_at(block + 99);
+}
+
+/* The child frees what its parent has allocated. */
+static void guarded_in_child(void)
+{
+    char *block = block_of(100);
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        free(malloc(5000)); /* a slow path: has an area of its own now */
+        free(block);
+        read_at(block);
+    }
+    int status;
+    CHECK(waitpid(child, &status, 0) == child && WIFSIGNALED(status));
+    CHECK(WTERMSIG(status) == SIGSEGV);
+    block[99] = 1; /* its own is not touched by that */
+    free(block);
+    _exit(CHILD_STATUS);
+}
+
+static void guarded_freed_twice(void)
+{
+    char *block = block_of(100);
+    free(block);
+    free(opaque(block));
+}
+
+static void guarded_freed_inside(void)
+{
+    free(block_of(100) + 16);
+}
+
 static void never_used_2000(void)
 {
     read_garbage_beside(block_of(2000) + (size_t)20 * 2048);
@@ -420,6 +513,16 @@ static const struct {
     CASE(live_100),
     CASE(sampled_100),
     CASE(sampled_freed_100),
+    CASE(guarded_past_end_100),
+    CASE(guarded_past_end_4k),
+    CASE(guarded_far_past_end),
+    CASE(guarded_before_start_4k),
+    CASE(guarded_before_start_100),
+    CASE(guarded_read_freed),
+    CASE(guarded_write_freed_by_thread),
+    CASE(guarded_in_child),
+    CASE(guarded_freed_twice),
+    CASE(guarded_freed_inside),
     CASE(never_used_2000),
     CASE(live_4k_read),
     CASE(free_4k_write),

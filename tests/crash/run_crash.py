@@ -27,6 +27,7 @@ INSTRUCTION = r"by the instruction at 0x[0-9a-f]+, crash\+0x[0-9a-f]+"
 OVERWRITTEN = r"malloc: the free block 0x[0-9a-f]+ has been overwritten: .*"
 DAMAGED = " (its slab's list of free blocks has been overwritten)"
 DOUBLE_FREE = r"free\({block}\): double free.*"
+INVALID_FREE = r"free\(0x[0-9a-f]+\): invalid pointer: no block starts there"
 
 
 def in_slab(size: int, index: int, slab: str = "0x[0-9a-f]+") -> str:
@@ -62,10 +63,32 @@ WRITE_FREE = [
 
 
 def trace(what: str) -> str:
-    return rf"  {what} at crash\+0x[0-9a-f]+.*"
+    return rf"  {what} by thread \d+ at crash\+0x[0-9a-f]+.*"
 
 
-SAMPLED = {"HAKMEM_PROFILE": "1", "HAKMEM_PROFILE_INTERVAL": "1"}
+GUARDED = {
+    "HAKMEM_PROFILE": "1",
+    "HAKMEM_PROFILE_INTERVAL": "1",
+    "HAKMEM_PROFILE_RATE": "1000000",
+    "HAKMEM_GUARDS": "8192",
+}
+SAMPLED = GUARDED | {"HAKMEM_GUARDS": "0"}
+FREED = ("allocated", "freed")
+
+
+def guarded(access: str, misuse: str, text: str, *traces: str) -> Case:
+    """What the pages around a block stop."""
+    return Case(
+        SEGV,
+        [
+            HEADER.format(f"{access} 0x[0-9a-f]+") + f": {misuse}",
+            address(text + " bytes at {block}, a guarded one"),
+            *(trace(what) for what in traces),
+            INSTRUCTION,
+        ],
+        GUARDED,
+    )
+
 
 CASES = {
     "free_32_in_magazine": Case(
@@ -105,6 +128,67 @@ CASES = {
             trace("freed"),
         ],
         SAMPLED,
+    ),
+    "guarded_past_end_100": guarded(
+        "write to",
+        "past the end of a block",
+        "12 bytes past the end of a live block of 100",
+        "allocated",
+    ),
+    "guarded_past_end_4k": guarded(
+        "read of",
+        "past the end of a block",
+        "0 bytes past the end of a live block of 4096",
+        "allocated",
+    ),
+    "guarded_far_past_end": guarded(
+        "write to",
+        "past the end of a block",
+        "30000 bytes past the end of a live block of 1000",
+        "allocated",
+    ),
+    "guarded_before_start_4k": guarded(
+        "write to",
+        "before the start of a block",
+        "1 bytes before the start of a live block of 4096",
+        "allocated",
+    ),
+    "guarded_before_start_100": guarded(
+        "write to",
+        "before the start of a block",
+        "1 bytes before the start of a live block of 100",
+        "allocated",
+    ),
+    "guarded_read_freed": guarded(
+        "read of", "use after free", "24 bytes into a free block of 100", *FREED
+    ),
+    "guarded_write_freed_by_thread": guarded(
+        "write to", "use after free", "99 bytes into a free block of 100", *FREED
+    ),
+    "guarded_in_child": Case(
+        CHILD_STATUS,
+        [HEADER.format("read of 0x[0-9a-f]+") + ": use after free", *map(trace, FREED)],
+        GUARDED,
+    ),
+    "guarded_freed_twice": Case(
+        ABRT,
+        [
+            DOUBLE_FREE,
+            address("the start of a free block of 100 bytes at {block}, a guarded one"),
+            *map(trace, FREED),
+        ],
+        GUARDED,
+        always=[DOUBLE_FREE],
+    ),
+    "guarded_freed_inside": Case(
+        ABRT,
+        [
+            INVALID_FREE,
+            address("16 bytes into a live block of 100 bytes at {block}, a guarded one"),
+            trace("allocated"),
+        ],
+        GUARDED,
+        always=[INVALID_FREE],
     ),
     "never_used_2000": Case(
         SEGV,
@@ -233,7 +317,7 @@ def secure_cases() -> dict[str, Case]:
     return {
         name: replace(case, lines=[in_secure(line) for line in case.lines])
         for name, case in CASES.items()
-        if name not in SECURE_WITHOUT
+        if name not in SECURE_WITHOUT and case.environment is not GUARDED
     }
 
 

@@ -1,5 +1,7 @@
 #include "profile/guarded.h"
 
+#include <string.h>
+
 #include "control/options.h"
 #include "os/os.h"
 #include "profile/arena.h"
@@ -18,6 +20,7 @@ enum {
     FIRST_STEP_MS = 1000,
     STEP_FACTOR = 4,
     END_MASK = 3, /* chance without one of these bits: the block lies at the start */
+    FILLING = 0xA5,
 };
 
 _Static_assert(SLOTS_MOST <= UINT16_MAX, "a slot's number fits");
@@ -190,6 +193,42 @@ static void append(struct slot *s)
     guarded.shortest = i;
 }
 
+/* What a block leaves of its pages, in front of it or behind. */
+struct rest {
+    unsigned char *bytes;
+    size_t size;
+};
+
+static struct rest rest_before(const struct slot *s)
+{
+    return (struct rest){(void *)base_of(s), load_relaxed(&s->block) - base_of(s)};
+}
+
+static struct rest rest_behind(const struct slot *s)
+{
+    size_t usable = load_relaxed(&s->usable);
+    uintptr_t end = load_relaxed(&s->block) + usable;
+    return (struct rest){(void *)end, base_of(s) + pages_of(usable) - end};
+}
+
+static void fill(struct rest r)
+{
+    memset(r.bytes, FILLING, r.size);
+}
+
+static bool is_filled(struct rest r)
+{
+    return r.size == 0 || (r.bytes[0] == FILLING && memcmp(r.bytes, r.bytes + 1, r.size - 1) == 0);
+}
+
+const char *guarded_damage(const void *p)
+{
+    const struct slot *s = slot_of_unit(unit_of(p));
+    if (!is_filled(rest_behind(s)))
+        return "the block was written past its end";
+    return is_filled(rest_before(s)) ? NULL : "something was written before the start of the block";
+}
+
 void *guarded_take(uint32_t class, uint64_t chance, bool *zeroed)
 {
     size_t usable = hak_classes[class].size, pages = pages_of(usable);
@@ -204,6 +243,8 @@ void *guarded_take(uint32_t class, uint64_t chance, bool *zeroed)
     store_relaxed(&s->block, at);
     store_relaxed(&s->usable, (uint32_t)usable);
     store_relaxed(&s->is_live, true);
+    fill(rest_before(s));
+    fill(rest_behind(s));
     guarded.live++;
     guarded.sums.taken++;
     guarded.sums.bytes += pages;

@@ -7,8 +7,9 @@
  *   slot    fresh -> live -> waiting -> live ...;   live -> lost (the kernel does not close it)
  *
  * A slot is a unit. Its block's pages are the first ones and never all, so the unit in front of each ends with a closed
- * page. The block lies at their end, now and then at their start. All other pages are closed, and given back: a slot
- * that waits has none. Fresh slots are used first and then the one that has waited longest.
+ * page. The block lies at their end, now and then at their start, and what is left of them is filled with a pattern
+ * that shows when the block is freed whether it was written to. All other pages are closed, and given back: a slot that
+ * waits has none. Fresh slots are used first and then the one that has waited longest.
  *
  * All under the sampler's lock but where it says otherwise. Calls: region, slab, os. Called by: sampler, control. */
 #ifndef HAK_GUARDED_H
@@ -25,6 +26,9 @@ bool guarded_owns(const void *p);
 
 /* Bytes of the live block at p, which guarded_owns; 0 if there is none. Without the lock for whoever has the block. */
 size_t guarded_usable(const void *p);
+
+/* What has been written beside the live block, on its own pages; NULL: nothing. */
+const char *guarded_damage(const void *p);
 
 /* The block must be live. */
 void guarded_give(void *p);

@@ -427,9 +427,12 @@ bool sampled_free(void *p)
         return true;
     }
     bool is_live = usable_of(p) != 0;
-    if (is_live)
+    const char *damage = is_live && guarded_owns(p) ? guarded_damage(p) : NULL;
+    if (is_live && damage == NULL)
         free_locked(p, &by);
     lock_release(&sampler.lock);
+    if (damage != NULL) /* now that whoever explains it gets the lock */
+        os_fatal("free(%p): %s", (uintptr_t)p, damage);
     return is_live;
 }
 

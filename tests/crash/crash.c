@@ -162,6 +162,21 @@ static void guarded_far_past_end(void)
     write_at(guarded_block(1000, false) + 31000);
 }
 
+/* What is left of its pages is seen to when it is freed. */
+static void guarded_past_end_freed(void)
+{
+    char *block = guarded_block(100, true);
+    write_at(block + 112);
+    free(block);
+}
+
+static void guarded_before_start_freed(void)
+{
+    char *block = guarded_block(100, false);
+    write_at(block - 1);
+    free(block);
+}
+
 static void guarded_before_start_4k(void)
 {
     write_at(block_of(PAGE) - 1);
@@ -516,6 +531,8 @@ static const struct {
     CASE(guarded_past_end_100),
     CASE(guarded_past_end_4k),
     CASE(guarded_far_past_end),
+    CASE(guarded_past_end_freed),
+    CASE(guarded_before_start_freed),
     CASE(guarded_before_start_4k),
     CASE(guarded_before_start_100),
     CASE(guarded_read_freed),

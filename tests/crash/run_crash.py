@@ -74,6 +74,9 @@ GUARDED = {
 }
 SAMPLED = GUARDED | {"HAKMEM_GUARDS": "0"}
 FREED = ("allocated", "freed")
+PAST_END = r"free\({block}\): the block was written past its end"
+BEFORE_START = r"free\({block}\): something was written before the start of the block"
+LIVE_GUARDED = "the start of a live block of 100 bytes at {block}, a guarded one"
 
 
 def guarded(access: str, misuse: str, text: str, *traces: str) -> Case:
@@ -146,6 +149,15 @@ CASES = {
         "past the end of a block",
         "30000 bytes past the end of a live block of 1000",
         "allocated",
+    ),
+    "guarded_past_end_freed": Case(
+        ABRT, [PAST_END, address(LIVE_GUARDED), trace("allocated")], GUARDED, always=[PAST_END]
+    ),
+    "guarded_before_start_freed": Case(
+        ABRT,
+        [BEFORE_START, address(LIVE_GUARDED), trace("allocated")],
+        GUARDED,
+        always=[BEFORE_START],
     ),
     "guarded_before_start_4k": guarded(
         "write to",

@@ -104,6 +104,7 @@ static void check_block(uint32_t class, uint64_t chance)
     assert_at(guarded_owns(p) && guarded_usable(p) == size && guarded_usable(p + 16) == 0, class);
     assert_at(((uintptr_t)p & (natural - 1)) == 0 && unit_word(unit_of(p)) == WORD_SAMPLED, class);
     memset(p, 0xff, size);
+    assert_at(guarded_damage(p) == NULL, class);
     if (chance == AT_START)
         assert_at((uintptr_t)p % page == 0, class);
     else
@@ -137,6 +138,34 @@ static void most_lie_at_the_end(void **state)
         guarded_give(p);
     }
     assert_int_equal(at_end, 12);
+}
+
+static const char *damage_by(char *block, char *at, char value)
+{
+    char was = *at;
+    *at = value;
+    const char *damage = guarded_damage(block);
+    *at = was;
+    return damage;
+}
+
+/* Where the page goes on, in front of a block or behind, a byte is enough; so is one that is zero. */
+static void what_is_written_beside_a_block_is_seen(void **state)
+{
+    (void)state;
+    allow(PLENTY, 1000000);
+    for (size_t size = 16; size < 10000; size += size / 2) {
+        char *p = take(size, AT_START), *end = p + guarded_usable(p);
+        for (char *at = end; (uintptr_t)at % hak_region.page_size != 0; at++)
+            assert_string_equal(damage_by(p, at, 0), "the block was written past its end");
+        assert_null(guarded_damage(p));
+        guarded_give(p);
+        p = take(size, AT_END);
+        for (char *at = base_of(p); at < p; at++)
+            assert_non_null(strstr(damage_by(p, at, 1), "before the start"));
+        assert_null(guarded_damage(p));
+        guarded_give(p);
+    }
 }
 
 /* ---- which slot ---- */
@@ -521,6 +550,7 @@ int main(void)
         cmocka_unit_test(a_slot_waits_for_all_others), /* of the first granule alone */
         cmocka_unit_test(blocks_are_like_their_classes_between_closed_pages),
         cmocka_unit_test(most_lie_at_the_end),
+        cmocka_unit_test(what_is_written_beside_a_block_is_seen),
         cmocka_unit_test(places_come_with_time),
         cmocka_unit_test(no_more_are_live_than_there_are_places),
         cmocka_unit_test(so_many_in_a_window),

@@ -150,6 +150,11 @@ class Holdings:
         return _optional(self.page, "heaps_unseen")
 
     @property
+    def sampled_bytes(self) -> int:
+        """Where sampled blocks lie: units of many, and pages of one each."""
+        return self.count("sampled_unit_bytes") + _optional(self.page, "guarded_bytes")
+
+    @property
     def slot_units(self) -> int:
         slabs = sum(use.units for use in self.classes)
         sampled = self.count("sampled_unit_bytes") // UNIT

@@ -85,7 +85,7 @@ def model(holdings: Holdings) -> Resident:
         slabs=Counter({use.index: use.touched for use in holdings.classes}),
         heaps=Counter({0: holdings.slot_units * UNIT})
         + Counter({heap.address: UNIT for heap in holdings.heaps}),
-        sampled=holdings.count("sampled_unit_bytes"),
+        sampled=holdings.sampled_bytes,
         runs=holdings.run_bytes,
         big=holdings.count("big_bytes"),
         free_units=holdings.units_dirty_bytes,

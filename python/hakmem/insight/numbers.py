@@ -316,6 +316,13 @@ METRICS = [
         PROFILE,
     ),
     Metric(
+        "guarded_samples",
+        "samples that were put between closed pages",
+        _word("guarded"),
+        COUNTER,
+        PROFILE,
+    ),
+    Metric(
         "pressure_level",
         "how near the memory limit is: 0 not near, 1 near, 2 tight",
         _word("pressure_level"),

@@ -150,13 +150,22 @@ bool os_guard(void *at, size_t size)
     return protect(at, size, PROT_NONE);
 }
 
-bool os_map_over(void *at, size_t size)
+static bool map_over(void *at, size_t size, int access)
 {
     int saved = errno;
-    void *got =
-        mmap(at, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    void *got = mmap(at, size, access, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
     errno = saved;
     return got != MAP_FAILED;
+}
+
+bool os_map_over(void *at, size_t size)
+{
+    return map_over(at, size, PROT_READ | PROT_WRITE);
+}
+
+bool os_close(void *at, size_t size)
+{
+    return map_over(at, size, PROT_NONE);
 }
 
 bool os_unmap(void *at, size_t size)

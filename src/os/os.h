@@ -51,6 +51,10 @@ bool os_guard(void *at, size_t size);
 /* Maps over a range that this library reserved before. */
 bool os_map_over(void *at, size_t size);
 
+/* The same without access, until os_commit: one mapping again with what was closed beside it, unlike after
+ * os_guard. */
+bool os_close(void *at, size_t size);
+
 /* Gives the range back to the kernel. */
 bool os_unmap(void *at, size_t size);
 

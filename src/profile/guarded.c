@@ -31,7 +31,6 @@ struct slot {
     _Atomic uint32_t usable; /* its bytes */
     uint16_t next;           /* waits behind this one */
     _Atomic bool is_live;
-    bool zeroed; /* the next block reads as zeros */
     struct freed_block last;
 };
 
@@ -42,7 +41,6 @@ static struct {
     uint32_t fresh;             /* next slot that was never used, if ... */
     uint32_t fresh_left;        /* ... so many are left of its granule */
     size_t fresh_unit;          /* where it lies */
-    bool fresh_zeroed;          /* they read as zeros */
     uint32_t granules;          /* that there are */
     uint16_t longest, shortest; /* ends of the queue of slots that wait; 0: there are none */
     uint32_t live;
@@ -125,13 +123,12 @@ static void mark_granule(size_t first)
 /* A process whose address space is limited needs that for itself. */
 static bool add_granule(void)
 {
-    ptrdiff_t granule = os_address_limit() == SIZE_MAX
-                            ? region_take(1, GRANULE_SIZE, &guarded.fresh_zeroed)
-                            : REGION_NONE;
+    bool zeroed, is_limited = os_address_limit() != SIZE_MAX;
+    ptrdiff_t granule = is_limited ? REGION_NONE : region_take(1, GRANULE_SIZE, &zeroed);
     if (granule < 0)
         return false;
-    if (!os_guard(granule_address((size_t)granule), GRANULE_SIZE)) {
-        region_give((size_t)granule, 1, guarded.fresh_zeroed);
+    if (!os_close(granule_address((size_t)granule), GRANULE_SIZE)) {
+        region_give((size_t)granule, 1, zeroed);
         return false;
     }
     guarded.fresh = 1 + guarded.granules++ * SLOTS_PER_GRANULE;
@@ -144,7 +141,7 @@ static bool add_granule(void)
 static bool has_fresh(void)
 {
     return guarded.fresh_left != 0 ||
-           (guarded.granules * GUARDS_PER_GRANULE < hak_options.guards && add_granule());
+           ((size_t)guarded.granules * GUARDS_PER_GRANULE < hak_options.guards && add_granule());
 }
 
 static uintptr_t base_of(const struct slot *s)
@@ -167,7 +164,6 @@ static struct slot *open_fresh(size_t pages)
     guarded.fresh_unit++;
     guarded.fresh_left--;
     store_relaxed(&s->block, base);
-    s->zeroed = guarded.fresh_zeroed;
     return s;
 }
 
@@ -229,7 +225,7 @@ const char *guarded_damage(const void *p)
     return is_filled(rest_before(s)) ? NULL : "something was written before the start of the block";
 }
 
-void *guarded_take(uint32_t class, uint64_t chance, bool *zeroed)
+void *guarded_take(uint32_t class, uint64_t chance)
 {
     size_t usable = hak_classes[class].size, pages = pages_of(usable);
     uint64_t now = os_now_ms();
@@ -248,7 +244,6 @@ void *guarded_take(uint32_t class, uint64_t chance, bool *zeroed)
     guarded.live++;
     guarded.sums.taken++;
     guarded.sums.bytes += pages;
-    *zeroed = s->zeroed;
     return (void *)at;
 }
 
@@ -268,11 +263,10 @@ void guarded_give(void *p)
     s->last.address = 0;
     guarded.live--;
     guarded.sums.bytes -= pages;
-    /* First closed: what another thread still does to the block is to fault, not to be lost. */
-    bool closed = os_guard(base, pages);
-    s->zeroed = os_purge(base, pages);
-    if (closed)
+    if (os_close(base, pages))
         append(s);
+    else
+        os_purge(base, pages);
 }
 
 /* ---- for the crash line ---- */

@@ -17,9 +17,9 @@
 
 #include "profile/past.h"
 
-/* A block for the class, as large and as aligned as one of its slabs; NULL: it is to be had from the arena. `chance`
- * decides where on its pages it lies. `*zeroed`: it reads as zeros. */
-void *guarded_take(uint32_t class, uint64_t chance, bool *zeroed);
+/* A block for the class that reads as zeros, as large and as aligned as one of its slabs; NULL: it is to be had from
+ * the arena. `chance` decides where on its pages it lies. */
+void *guarded_take(uint32_t class, uint64_t chance);
 
 /* Whether an address lies in a slot, or beside one: in a granule of theirs. At any time and without the lock. */
 bool guarded_owns(const void *p);

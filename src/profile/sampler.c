@@ -260,7 +260,8 @@ static size_t usable_of(const void *p)
 
 static void *take_block(const struct request *q, uint32_t class, bool *zeroed)
 {
-    void *p = guarded_take(class, q->by->random, zeroed);
+    void *p = guarded_take(class, q->by->random);
+    *zeroed = p != NULL;
     return p != NULL ? p : arena_take(class, zeroed);
 }
 

@@ -2,7 +2,7 @@
  * where the kernel refuses. The clock stands still but for what a test adds. */
 #include "unit.h"
 
-#include <signal.h>
+#include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,13 +20,12 @@ enum { SECOND = 1000, WINDOW = 128, SLOTS = 31 /* of a granule */, PLENTY = 8192
 static uint64_t now_ms = SECOND;
 
 static struct {
-    bool commit, guard, purge;
+    bool commit, close;
 } refused;
 
 uint64_t __wrap_os_now_ms(void);
 bool __wrap_os_commit(void *at, size_t size), __real_os_commit(void *at, size_t size);
-bool __wrap_os_guard(void *at, size_t size), __real_os_guard(void *at, size_t size);
-bool __wrap_os_purge(void *at, size_t size), __real_os_purge(void *at, size_t size);
+bool __wrap_os_close(void *at, size_t size), __real_os_close(void *at, size_t size);
 
 uint64_t __wrap_os_now_ms(void)
 {
@@ -38,14 +37,9 @@ bool __wrap_os_commit(void *at, size_t size)
     return !refused.commit && __real_os_commit(at, size);
 }
 
-bool __wrap_os_guard(void *at, size_t size)
+bool __wrap_os_close(void *at, size_t size)
 {
-    return !refused.guard && __real_os_guard(at, size);
-}
-
-bool __wrap_os_purge(void *at, size_t size)
-{
-    return !refused.purge && __real_os_purge(at, size);
+    return !refused.close && __real_os_close(at, size);
 }
 
 /* No sample that a test has not asked for. */
@@ -70,8 +64,7 @@ enum { AT_START = 0, AT_END = 1 };
 
 static char *take(size_t size, uint64_t chance)
 {
-    bool zeroed;
-    return guarded_take(class_for(size), chance, &zeroed);
+    return guarded_take(class_for(size), chance);
 }
 
 static bool is_closed(const char *from, size_t size)
@@ -94,13 +87,12 @@ static void check_block(uint32_t class, uint64_t chance)
 {
     size_t size = hak_classes[class].size, natural = size & (0 - size);
     size_t page = hak_region.page_size, pages = round_up(size, page);
-    bool zeroed;
-    char *p = guarded_take(class, chance, &zeroed);
+    char *p = guarded_take(class, chance);
     if (pages >= UNIT_SIZE) {
         assert_null(p);
         return;
     }
-    assert_at(p != NULL && zeroed && is_zero(p, size), class);
+    assert_at(p != NULL && is_zero(p, size), class);
     assert_at(guarded_owns(p) && guarded_usable(p) == size && guarded_usable(p + 16) == 0, class);
     assert_at(((uintptr_t)p & (natural - 1)) == 0 && unit_word(unit_of(p)) == WORD_SAMPLED, class);
     memset(p, 0xff, size);
@@ -187,6 +179,37 @@ static void a_slot_waits_for_all_others(void **state)
     assert_ptr_equal(units[ALL - 1], units[ALL - 1 - SLOTS]);
 }
 
+static size_t mappings(void)
+{
+    static char text[1 << 20];
+    size_t lines = 0, length = 0;
+    FILE *maps = fopen("/proc/self/maps", "r");
+    assert_non_null(maps);
+    length = fread(text, 1, sizeof text, maps);
+    assert_true(length < sizeof text);
+    fclose(maps);
+    for (size_t i = 0; i < length; i++)
+        lines += text[i] == '\n';
+    return lines;
+}
+
+/* Of slots that wait nothing is left, neither pages nor mappings; a live block costs two. */
+static void closed_slots_are_one_mapping(void **state)
+{
+    (void)state;
+    enum { BLOCKS = 20 };
+    char *blocks[BLOCKS];
+    allow(PLENTY, 1000000);
+    guarded_give(take(100, AT_END));
+    size_t before = mappings();
+    for (int i = 0; i < BLOCKS; i++)
+        memset(blocks[i] = take(100, AT_END), 1, 100);
+    assert_in_range(mappings(), before + BLOCKS, before + 2 * BLOCKS + 2);
+    for (int i = 0; i < BLOCKS; i++)
+        guarded_give(blocks[i]);
+    assert_in_range(mappings(), before - 2, before + 2);
+}
+
 /* ---- how many ---- */
 
 static void places_come_with_time(void **state)
@@ -259,35 +282,15 @@ static void a_slot_that_does_not_close_is_never_used_again(void **state)
     allow(16, 1000000);
     char *lost = take(100, AT_END);
     memset(lost, 1, 100);
-    refused.guard = true;
+    refused.close = true;
     guarded_give(lost);
-    refused.guard = false;
+    refused.close = false;
     assert_true(is_zero(lost, 100));
     for (int i = 0; i < 2 * SLOTS; i++) {
         char *p = take(100, AT_END);
         assert_ptr_not_equal(base_of(p), base_of(lost));
         guarded_give(p);
     }
-}
-
-static void pages_that_stay_are_not_taken_for_zeros(void **state)
-{
-    (void)state;
-    enum { ROUNDS = 64 * SLOTS };
-    allow(16, 1000000);
-    char *p = take(100, AT_END), *again;
-    memset(p, 1, 100);
-    refused.purge = true;
-    guarded_give(p);
-    refused.purge = false;
-    bool zeroed = true;
-    int i = 0;
-    do {
-        again = guarded_take(class_for(100), AT_END, &zeroed);
-        guarded_give(again);
-    } while (again != p && i++ < ROUNDS);
-    assert_ptr_equal(again, p);
-    assert_false(zeroed);
 }
 
 static void a_granule_that_does_not_close_is_given_back(void **state)
@@ -298,11 +301,11 @@ static void a_granule_that_does_not_close_is_given_back(void **state)
     char *blocks[2 * SLOTS];
     ptrdiff_t free = region_take(1, GRANULE_SIZE, &zeroed);
     region_give((size_t)free, 1, zeroed);
-    refused.guard = true;
+    refused.close = true;
     size_t n = 0;
     while (n < ARRAY_LENGTH(blocks) && (blocks[n] = take(100, AT_END)) != NULL)
         n++;
-    refused.guard = false;
+    refused.close = false;
     ptrdiff_t still = region_take(1, GRANULE_SIZE, &zeroed);
     assert_int_equal(still, free);
     region_give((size_t)still, 1, zeroed);
@@ -391,7 +394,6 @@ static void resized_zeroed_and_aligned(void **state)
     assert_ptr_equal(front_realloc(p, old - 8), p);
     front_free(p);
     for (size_t size = 16; size < 60000; size += size / 3) {
-        refused.purge = size % 2 == 0; /* what was there may be there still */
         char *z = front_alloc_zeroed(size);
         assert_at(guarded_owns(z) && is_zero(z, size), size);
         memset(z, 7, size);
@@ -400,7 +402,6 @@ static void resized_zeroed_and_aligned(void **state)
         assert_at(guarded_owns(a) && (uintptr_t)a % 256 == 0, size);
         front_free(a);
     }
-    refused.purge = false;
 }
 
 static void samples_add_up(void **state)
@@ -551,12 +552,12 @@ int main(void)
         cmocka_unit_test(blocks_are_like_their_classes_between_closed_pages),
         cmocka_unit_test(most_lie_at_the_end),
         cmocka_unit_test(what_is_written_beside_a_block_is_seen),
+        cmocka_unit_test(closed_slots_are_one_mapping),
         cmocka_unit_test(places_come_with_time),
         cmocka_unit_test(no_more_are_live_than_there_are_places),
         cmocka_unit_test(so_many_in_a_window),
         cmocka_unit_test(a_slot_that_does_not_open_is_tried_again),
         cmocka_unit_test(a_slot_that_does_not_close_is_never_used_again),
-        cmocka_unit_test(pages_that_stay_are_not_taken_for_zeros),
         cmocka_unit_test(a_granule_that_does_not_close_is_given_back),
         cmocka_unit_test(the_nearer_block_is_meant),
         cmocka_unit_test_teardown(resized_zeroed_and_aligned, guard_none),

@@ -305,7 +305,8 @@ static void in_window(struct place *p, size_t unit)
 /* The heaps know of the program's blocks what surrounds them, and nothing of those that wait. */
 static void find_in_surrounded(struct place *p)
 {
-    if (p->kind != PLACE_LIVE)
+    bool is_beside = p->is_guarded && (p->kind == PLACE_BEHIND || p->kind == PLACE_BEFORE);
+    if (p->kind != PLACE_LIVE && !is_beside)
         return;
     size_t size;
     if (!secure_is_live((void *)p->block, &size)) {
@@ -315,7 +316,7 @@ static void find_in_surrounded(struct place *p)
         return;
     }
     if (p->at - p->block >= size)
-        of_block(p, p->block, size, PLACE_BEHIND);
+        of_block(p, p->block, size, p->at < p->block ? PLACE_BEFORE : PLACE_BEHIND);
 }
 #endif
 

@@ -452,6 +452,8 @@ static void an_address_is_told_with_its_misuse(void **state)
     (void)state;
     struct place p;
     char text[200];
+    if (HAK_SECURE) /* there a block that was not allocated by malloc's name is one that waits */
+        skip();
     allow(PLENTY, 1000000);
     guard_all(4);
     char *block = front_alloc(100);

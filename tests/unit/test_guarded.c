@@ -357,6 +357,23 @@ static void the_nearer_block_is_meant(void **state)
     assert_false(guarded_owns(&variable) || guarded_owns(NULL));
 }
 
+static void what_was_known_goes_with_the_next_block(void **state)
+{
+    (void)state;
+    allow(16, 1000000);
+    char *first = take(100, AT_END), *p;
+    guarded_give(first);
+    struct freed_block freed = {.address = (uintptr_t)first, .size = 100};
+    guarded_remember(&freed);
+    assert_non_null(guarded_past((uintptr_t)first));
+    do {
+        p = take(100, AT_END);
+        assert_non_null(p);
+        guarded_give(p);
+    } while (p != first);
+    assert_null(guarded_past((uintptr_t)first));
+}
+
 /* ---- as the program has them ---- */
 
 static void guard_all(uint64_t seed)
@@ -562,6 +579,7 @@ int main(void)
         cmocka_unit_test(a_slot_that_does_not_close_is_never_used_again),
         cmocka_unit_test(a_granule_that_does_not_close_is_given_back),
         cmocka_unit_test(the_nearer_block_is_meant),
+        cmocka_unit_test(what_was_known_goes_with_the_next_block),
         cmocka_unit_test_teardown(resized_zeroed_and_aligned, guard_none),
         cmocka_unit_test_teardown(samples_add_up, guard_none),
         cmocka_unit_test_teardown(the_story_names_both_threads, guard_none),

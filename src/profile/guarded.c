@@ -12,8 +12,7 @@ enum {
     GUARDS_PER_GRANULE = 16, /* a granule's slots are for so many live blocks, and as many wait */
     SLOTS_PER_GRANULE = GRANULE_UNITS - 1,
     SLOTS_MOST = GUARDS_MOST / GUARDS_PER_GRANULE * SLOTS_PER_GRANULE + 1,
-    FIRST_SLOT =
-        ARENA_UNITS_MOST, /* slot 0's number in a unit's line, where the arena has its own */
+    FIRST_SLOT = ARENA_UNITS_MOST, /* slot 0 in a unit's line, where the arena's numbers end */
     WINDOW_MS = 128,
     SHARE = 8,       /* one of so many samples, where they come as fast as is allowed */
     PLACE_STEPS = 8, /* in which the setting's number of live blocks is allowed */

@@ -1,20 +1,17 @@
-"""Writes the manual pages: of the commands from their help, of the settings from the library.
+"""Writes the manual pages: of the commands from their help, of the settings from their table.
 
-usage: manpages.py --library LIBRARY FOLDER
+usage: manpages.py FOLDER
 """
 
 import argparse
-import sys
 from pathlib import Path
 
 import click
 from click_man.core import write_man_pages
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "python"))
+from tables import HOW_TO_SET, Setting, settings
 
 from hakmem import __version__
 from hakmem.cli import cli
-from hakmem.insight.library_settings import Setting, ask
 
 SETTINGS_HEAD = r"""
 .TH HAKMEM 7 "" "{version}" "hakmem"
@@ -25,9 +22,7 @@ hakmem \- settings of the hakmem memory allocator
 .br
 .B HAKMEM_\fIKEY\fP=\fIvalue\fP \fIcommand\fP
 .SH DESCRIPTION
-The library reads its settings from the environment when it is loaded, never in programs that run
-with another user's rights. Sizes take K, M and G, times ms and s. What is not known is ignored with
-a warning.
+{how_to_set}
 .SH SETTINGS
 """
 SETTINGS_FOOT = r""".SH SEE ALSO
@@ -41,13 +36,12 @@ def roff(text: str) -> str:
     return text.replace("\\", r"\e").replace("-", r"\-").replace("\n.", "\n\\&.")
 
 
-def settings_page(settings: tuple[Setting, ...]) -> str:
-    head = SETTINGS_HEAD.lstrip().format(version=__version__)
-    rows = [
-        f'.TP\n.BR {row.name} " (default {roff(str(row.value)) or "none"})"\n{roff(row.text)}\n'
-        for row in settings
+def settings_page(rows: list[Setting]) -> str:
+    head = SETTINGS_HEAD.lstrip().format(version=__version__, how_to_set=roff(HOW_TO_SET))
+    items = [
+        f'.TP\n.BR {row.name} " (default {roff(row.default)})"\n{roff(row.about)}\n' for row in rows
     ]
-    return head + "".join(rows) + SETTINGS_FOOT
+    return head + "".join(items) + SETTINGS_FOOT
 
 
 def with_all_commands() -> click.Group:
@@ -62,15 +56,13 @@ def with_all_commands() -> click.Group:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--library", type=Path, required=True)
     parser.add_argument("folder", type=Path)
-    arguments = parser.parse_args()
-    folders = {section: arguments.folder / f"man{section}" for section in (1, 7)}
-    for folder in folders.values():
-        folder.mkdir(parents=True, exist_ok=True)
+    folder = parser.parse_args().folder
+    folders = {section: folder / f"man{section}" for section in (1, 7)}
+    for made in folders.values():
+        made.mkdir(parents=True, exist_ok=True)
     write_man_pages("hakmem", with_all_commands(), version=__version__, target_dir=str(folders[1]))
-    settings = ask(arguments.library, {}).settings
-    (folders[7] / "hakmem.7").write_text(settings_page(settings), encoding="utf-8")
+    (folders[7] / "hakmem.7").write_text(settings_page(settings()), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""Makes the manual pages: no command and no setting is missing, and groff takes them.
+"""Makes the manual pages: no command and no setting is missing, the library has the settings that
+are shown, and groff takes the pages.
 
 usage: run_manpages.py --source SOURCE_DIR --build BUILD_DIR
 
@@ -14,6 +15,12 @@ import sys
 import tempfile
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[2] / "packaging"))
+
+from tables import Setting, settings  # noqa: E402
+
+from hakmem.insight.library_settings import ask  # noqa: E402
+
 SKIPPED = 77
 
 
@@ -26,16 +33,26 @@ def run(*command: str | Path) -> str:
     return done.stderr
 
 
-def missing_in(pages: Path, source: Path) -> list[str]:
-    table = (source / "src" / "control" / "options.def").read_text()
-    # What only another build has is not among this one's.
-    table = re.sub(r"^#if.*?^#endif", "", table, flags=re.DOTALL | re.MULTILINE)
-    settings = re.findall(r"^OPTION\((\w+)", table, re.MULTILINE)
+def missing_in(pages: Path, source: Path, rows: list[Setting]) -> list[str]:
     front_door = (source / "hakmem").read_text()
     commands = re.findall(r"^  (\w+) {2,}\S", front_door, re.MULTILINE)
     text = (pages / "man7" / "hakmem.7").read_text()
-    absent = [name for name in settings if f".BR {name} " not in text]
+    absent = [row.name for row in rows if f".BR {row.name} " not in text]
     return absent + [c for c in commands if not (pages / "man1" / f"hakmem-{c}.1").exists()]
+
+
+def differences(rows: list[Setting], library: Path) -> list[str]:
+    """What the library says otherwise than the table that is shown."""
+    said = {row.name: row for row in ask(library, {}).settings}
+    shown = {row.name: row for row in rows if not row.secure_only}
+    lines = [f"{name} is in one of them only" for name in said.keys() ^ shown.keys()]
+    for name in said.keys() & shown.keys():
+        here, there = shown[name], said[name]
+        if (here.kind, here.text) != (there.kind, there.text):
+            lines.append(f"{name}: {here.kind} '{here.text}', {there.kind} '{there.text}'")
+        if here.kind != "TEXT" and here.initial != there.value:
+            lines.append(f"{name}: {here.initial}, {there.value}")
+    return lines
 
 
 def main() -> int:
@@ -49,11 +66,14 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="hakmem-man-") as name:
         pages = Path(name)
         writer = arguments.source / "packaging" / "manpages.py"
-        library = arguments.build / "libhakmem.so"
-        run(sys.executable, "-B", writer, "--library", library, pages)
-        absent = missing_in(pages, arguments.source)
+        run(sys.executable, "-B", writer, pages)
+        rows = settings()
+        absent = missing_in(pages, arguments.source, rows)
         if absent:
             sys.exit(f"FAILED: no manual page tells of {', '.join(absent)}")
+        wrong = differences(rows, arguments.build / "libhakmem.so")
+        if wrong:
+            sys.exit("FAILED: options.def as it is shown, and the library:\n" + "\n".join(wrong))
         written = sorted(pages.rglob("*.[17]"))
         if shutil.which("groff") is not None:
             for page in written:

@@ -12,7 +12,9 @@ from hakmem.insight.numbers import counter_texts  # noqa: E402
 
 OPTIONS = ROOT / "src" / "control" / "options.def"
 STRINGS = r'(?:"[^"]*"\s*)+'
-ROW = re.compile(rf"^OPTION\((\w+), (\w+), ([^,]+), ([^,]+), ([^,]+),\s*({STRINGS})\)", re.MULTILINE)
+ROW = re.compile(
+    rf"^OPTION\((\w+), (\w+), ([^,]+), ([^,]+), ([^,]+),\s*({STRINGS})\)", re.MULTILINE
+)
 SECURE_ONLY = re.compile(r"^#if HAK_SECURE$.*?^#endif$", re.MULTILINE | re.DOTALL)
 HOW_TO_SET = """\
 The library reads its settings from the environment when it is loaded, never in programs that run

@@ -9,6 +9,22 @@ SKIPPED = 77
 TIMEOUT_S = 300
 
 
+def environment(folder: Path) -> tuple[Path, tuple[Path | str, ...]]:
+    """A Python without packages, and its pip. Ends the test where packages cannot be fetched."""
+    python = folder / "venv" / "bin" / "python"
+    run(sys.executable, "-m", "venv", folder / "venv")
+    pip = (python, "-I", "-m", "pip", "--disable-pip-version-check", "--no-input")
+    reachable = subprocess.run(
+        [*map(str, pip), "download", "--quiet", "--no-deps", "-d", str(folder), "click"],
+        capture_output=True,
+        check=False,
+    )
+    if reachable.returncode != 0:
+        print("skipped: no Python packages can be fetched")
+        sys.exit(SKIPPED)
+    return python, pip
+
+
 def run(*command: str | Path, **environment: str) -> str:
     done = subprocess.run(
         [str(word) for word in command],

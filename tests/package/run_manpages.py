@@ -17,9 +17,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "packaging"))
 
-from tables import Setting, settings  # noqa: E402
+from tables import Setting, settings
 
-from hakmem.insight.library_settings import ask  # noqa: E402
+from hakmem.insight.library_settings import ask
 
 SKIPPED = 77
 

@@ -8,12 +8,11 @@ Skipped where packages cannot be fetched.
 import argparse
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-from commands import SKIPPED, run
+from commands import environment, run
 
 SHOW_LIBRARY = "grep -c 'r-xp.*hakmem/libhakmem.so' /proc/self/maps"
 
@@ -26,17 +25,7 @@ def main() -> int:
     os.environ.pop("HAKMEM_CLONE", None)
     with tempfile.TemporaryDirectory(prefix="hakmem-wheel-") as name:
         folder = Path(name)
-        python = folder / "venv" / "bin" / "python"
-        run(sys.executable, "-m", "venv", folder / "venv")
-        pip = (python, "-I", "-m", "pip", "--disable-pip-version-check", "--no-input")
-        reachable = subprocess.run(
-            [*map(str, pip), "download", "--quiet", "--no-deps", "-d", str(folder), "click"],
-            capture_output=True,
-            check=False,
-        )
-        if reachable.returncode != 0:
-            print("skipped: no Python packages can be fetched")
-            return SKIPPED
+        python, pip = environment(folder)
         source = folder / "source"
         for part in ("python", "profiles", "src/control", "packaging"):
             shutil.copytree(arguments.source / part, source / part)

@@ -14,7 +14,9 @@
 #define add_relaxed(p, v) atomic_fetch_add_explicit((p), (v), memory_order_relaxed)
 #define sub_relaxed(p, v) atomic_fetch_sub_explicit((p), (v), memory_order_relaxed)
 #define or_relaxed(p, v) atomic_fetch_or_explicit((p), (v), memory_order_relaxed)
+#define or_release(p, v) atomic_fetch_or_explicit((p), (v), memory_order_release)
 #define and_relaxed(p, v) atomic_fetch_and_explicit((p), (v), memory_order_relaxed)
+#define and_acquire(p, v) atomic_fetch_and_explicit((p), (v), memory_order_acquire)
 #define cas_acquire(p, expected, v)                                                                \
     atomic_compare_exchange_strong_explicit((p), (expected), (v), memory_order_acquire,            \
                                             memory_order_relaxed)

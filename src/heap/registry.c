@@ -323,19 +323,24 @@ static void fork_take_heap(struct heap *h, void *made_way)
 static void fork_close_inbox(struct heap *h, void *context)
 {
     (void)context;
-    if (h->fork_held) /* acquire: the nodes' content comes with them */
-        h->fork_inbox = exchange_acq_rel(&h->inbox, INBOX_CLOSED);
+    /* acquire: the nodes' content comes with them. Who finds it closed takes nothing from that. */
+    if (h->fork_held)
+        h->fork_inbox = exchange_acquire(&h->inbox, INBOX_CLOSED);
 }
 
-static void fork_give_heap(struct heap *h, void *context)
+static void fork_give_heap(struct heap *h, void *in_child)
 {
-    (void)context;
     if (!h->fork_held)
         return;
     h->fork_held = false;
+    /* release: whoever pushes next sees that the heap is an orphan, if this thread does. */
     if (hak_thread.closed_inboxes)
         store_release(&h->inbox, h->fork_inbox);
-    lock_release(&h->lock);
+    /* Who sent meanwhile found the lock taken and went. The child has no other threads. */
+    if (*(bool *)in_child)
+        lock_release(&h->lock);
+    else
+        heap_unlock_visited(h);
 }
 
 static bool fork_take_global(int i)
@@ -374,14 +379,14 @@ static bool fork_take_all(void)
            fork_take_global(FORK_REGION);
 }
 
-static void fork_give_all(void)
+static void fork_give_all(bool in_child)
 {
     fork_give_global(FORK_REGION);
     fork_give_global(FORK_PAGES);
     fork_give_global(FORK_BIG);
     fork_give_global(FORK_PURGE);
     fork_give_global(FORK_SAMPLER);
-    registry_each(fork_give_heap, NULL);
+    registry_each(fork_give_heap, &in_child);
     hak_thread.closed_inboxes = false;
     fork_give_global(FORK_REGISTRY);
     lock_release(&registry.fork_lock);
@@ -423,7 +428,7 @@ HAK_COLD bool registry_before_fork(void)
         if (in_handler())
             sub_relaxed(&stalled_threads, 1);
     } else {
-        fork_give_all();
+        fork_give_all(false);
     }
     thread_leave();
     return taken;
@@ -472,7 +477,7 @@ HAK_COLD void registry_after_fork(bool in_child)
         pressure_forget_looker();
         fork_taken[FORK_PURGE] = true; /* guards guesses only: free in any case */
     }
-    fork_give_all();
+    fork_give_all(in_child);
     if (in_handler())
         mark_interrupted(false);
     thread_leave();

@@ -14,8 +14,9 @@ enum kind { SINGLES, STRETCHES, KINDS };
 
 /* One bit per granule. `available`: has a free unit. `purgeable`: may have free dirty units. Both
  * are hints that err on the side of a look too many: a bit is set after the mask it stands for, and
- * whoever clears one looks at the mask again afterwards (acquire/release on both, so that either
- * the clearer sees the new mask or the setter's bit comes later). */
+ * whoever clears one looks at the mask again afterwards (release to set, acquire to clear: either
+ * the clearer sees the new mask or the setter's bit comes later). Whoever reads one to take or to
+ * purge claims the units before it does anything with them, and that acquires what counts. */
 static struct group {
     _Atomic uint64_t available[KINDS];
     _Atomic uint64_t purgeable;
@@ -30,16 +31,14 @@ static _Atomic uint64_t *purgeable_bits(size_t granule)
     return &super_groups[granule / BITS].purgeable;
 }
 
-/* model: the release half is what counts here, a setter reads nothing that a clearer wrote. */
 static void bit_set(_Atomic uint64_t *bits, size_t granule)
 {
-    atomic_fetch_or_explicit(bits, (uint64_t)1 << (granule % BITS), memory_order_acq_rel);
+    or_release(bits, (uint64_t)1 << (granule % BITS));
 }
 
-/* model: the acquire half is what counts here, nothing is handed to a setter. */
 static void bit_clear(_Atomic uint64_t *bits, size_t granule)
 {
-    atomic_fetch_and_explicit(bits, ~((uint64_t)1 << (granule % BITS)), memory_order_acq_rel);
+    and_acquire(bits, ~((uint64_t)1 << (granule % BITS)));
 }
 
 static enum kind kind_for(uint32_t n)
@@ -96,7 +95,7 @@ static void release(size_t granule, uint32_t mask)
     /* The word first: once its units are free the SuperSlab may become another kind's. */
     _Atomic uint64_t *bits = available_bits(granule);
     /* release: the last owner's accesses come before the next one's. */
-    atomic_fetch_or_explicit(&super_at(granule)->free, mask, memory_order_acq_rel);
+    or_release(&super_at(granule)->free, mask);
     bit_set(bits, granule);
 }
 
@@ -134,6 +133,8 @@ static ptrdiff_t take_of_kind(enum kind kind, uint32_t n, bool clean, bool *zero
 {
     size_t words = (region_top() + BITS - 1) / BITS;
     for (size_t w = 0; w < words; w++) {
+        /* acquire: a granule that has come since the top was read is described by then.
+         * model: its words are atomic and say that nothing is free, a miss like that of a bit not set yet. */
         uint64_t bits = load_acquire(&super_groups[w].available[kind]);
         if (!clean)
             bits &= load_relaxed(&super_groups[w].purgeable);
@@ -271,6 +272,7 @@ static size_t purge_super(size_t granule, uint32_t shortest)
 static bool still_purgeable(size_t granule)
 {
     struct super *s = super_at(granule);
+    /* model: relaxed would do, the clearing before it has acquired what a setter released. */
     return (load_acquire(&s->free) & load_relaxed(&s->dirty)) != 0;
 }
 
@@ -278,6 +280,7 @@ static size_t purge_pass(size_t keep, uint32_t shortest)
 {
     size_t purged = 0;
     for (size_t w = (region_top() + BITS - 1) / BITS; w-- > 0;) {
+        /* model: relaxed would do, who finds nothing clears the bit, which acquires, and looks again. */
         uint64_t bits = load_acquire(&super_groups[w].purgeable);
         while (bits != 0) {
             if (units_dirty() <= keep)

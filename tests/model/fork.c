@@ -8,13 +8,18 @@ static struct heap *owner, *sender;
 static uint64_t *block;
 static struct block *picture;
 
+static void touch_forks_locks(void)
+{
+    model_assert(registry_before_fork());
+    registry_after_fork(false);
+}
+
 static void setup(void)
 {
     owner = heaps_attach(0);
     sender = heaps_attach(1);
     block = heaps_block(owner);
-    model_assert(registry_before_fork()); /* touches what a fork asks of the locks */
-    registry_after_fork(false);
+    touch_forks_locks();
 }
 
 static void fork_and_send(int index)
@@ -43,4 +48,38 @@ static void check(void)
     (void)sender;
 }
 
+/* A thread ends, another forks, a third sends: it sees that the heap was left, and if it found the heap locked by
+ * the fork it may leave what it sent to that. */
+static void setup_ended(void)
+{
+    (void)heaps_attach(2);
+    sender = heaps_attach(1);
+    owner = heaps_attach(0); /* the newest: it is given back before any fence */
+    block = heaps_block(owner);
+    heaps_prepare(sender, heaps_block(owner));
+    touch_forks_locks();
+}
+
+static void end_fork_and_send(int index)
+{
+    if (index == 0) {
+        registry_abandon(owner);
+    } else if (index == 1) {
+        block[1] = 1;
+        heaps_send(sender, block);
+    } else {
+        hak_thread.depth = 0;
+        if (registry_before_fork())
+            registry_after_fork(false);
+    }
+}
+
+static void check_ended(void)
+{
+    model_assert(load_relaxed(&owner->inbox) == NULL);
+    model_assert(owner->classes[MODEL_CLASS].used == 0);
+}
+
+const struct model_scenario fork_ended = {"fork.ended",      3,          2, 2048, setup_ended,
+                                          end_fork_and_send, check_ended};
 const struct model_scenario fork_sent = {"fork.sent", 2, 3, 2048, setup, fork_and_send, check};

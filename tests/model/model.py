@@ -3,7 +3,7 @@
   model.py check BUILD_DIR [SCENARIO...]   explores the scenarios
   model.py mutate BUILD_DIR [FILE...]      weakens each memory order in turn and says which scenario
                                            notices; status 1 if one is neither noticed nor accounted
-                                           for in its source
+                                           for in its source; FILE:FUNCTION: of that function only
 
 Exit status 77: there is no cargo.
 """
@@ -61,6 +61,8 @@ WEAKER = [
     (r"\bexchange_acq_rel\(", "exchange_release(", "acq_rel", "release"),
     (r"\bcas_acquire\(", "cas_relaxed(", "acquire", "relaxed"),
     (r"\bcas_weak_acquire\(", "cas_weak_relaxed(", "acquire", "relaxed"),
+    (r"\bor_release\(", "or_relaxed(", "release", "relaxed"),
+    (r"\band_acquire\(", "and_relaxed(", "acquire", "relaxed"),
     (r"\bmemory_order_acq_rel\b", "memory_order_acquire", "acq_rel", "acquire"),
     (r"\bmemory_order_acq_rel\b", "memory_order_release", "acq_rel", "release"),
     (r"atomic_thread_fence\(memory_order_seq_cst\)", "atomic_thread_fence(memory_order_acq_rel)",
@@ -188,6 +190,11 @@ def mutants_of(file: str) -> list[Mutant]:
     return sorted(mutants, key=lambda m: (m.line, m.weaker))
 
 
+def mutants_at(place: str) -> list[Mutant]:
+    file, _, function = place.partition(":")
+    return [m for m in mutants_of(file) if function in ("", m.function)]
+
+
 def nearest_first(file: str, names: list[str]) -> list[str]:
     near = NEAREST.get(file) or NEAREST.get(file.split("/")[0], "")
     return sorted(names, key=lambda name: not name.startswith(near))
@@ -218,7 +225,9 @@ def mutate(build: Path, files: list[str]) -> int:
     helpers.write_text(helpers.read_text().replace("\n#endif", f"{WEAK_HELPERS}\n#endif"))
     module = Module(sources, build / "mutant")
     names = scenarios_of(checker, module.path)
-    mutants = [m for file in files or MUTATED for m in mutants_of(file)]
+    mutants = [m for place in files or MUTATED for m in mutants_at(place)]
+    if not mutants:
+        sys.exit(f"no memory order in {' '.join(files)}: folder/file.c as in src/, or with :function")
     open_ones = 0
     print("| where | order | weakened to | noticed by |")
     print("|---|---|---|---|", flush=True)

@@ -235,6 +235,7 @@ static void check_units(void)
     for (size_t unit = 0; unit < region_top() * GRANULE_UNITS; unit++) {
         uint32_t kind = load_relaxed(&live_area()->units[unit].what) & 15;
         uintptr_t word = unit_word(unit);
+        assert_at(kind == 0 || unit < used_rows(LIVE_TABLE_units), unit); /* or nobody reads it */
         if (kind == UNIT_SLAB)
             assert_at(word > WORD_TAG_MAX, unit);
         else if (kind == 0)

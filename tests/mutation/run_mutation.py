@@ -28,7 +28,6 @@ FOLDERS = ("heap", "slab", "super", "purge", "pages", "big")
 COPIED = ("src", "include", "cmake", "tests", "bench", "CMakeLists.txt", "CMakePresets.json")
 COPIED += ("LICENSE",)
 PRESET = "release"
-SECONDS_PER_TEST = 60
 DATA_MOST = 6 << 30
 # ctest arguments, cheapest first. What takes long by the clock is left out.
 TESTS = (
@@ -107,7 +106,7 @@ def limit_memory() -> None:
 class Clone:
     """A copy of the sources with a build of its own."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, seconds_per_test: int) -> None:
         self.root = folder
         for name in COPIED:
             source = ROOT / name
@@ -118,7 +117,7 @@ class Clone:
         for path in (folder / "src").rglob("*.c"):
             path.touch()  # a run that was stopped left a mistake in what is built there
         for path in (folder / "tests").rglob("CMakeLists.txt"):
-            path.write_text(OWN_TIMEOUT.sub(rf"\g<1>{SECONDS_PER_TEST}", path.read_text()))
+            path.write_text(OWN_TIMEOUT.sub(rf"\g<1>{seconds_per_test}", path.read_text()))
         if not self._call("cmake", "--preset", PRESET) or not self.build():
             sys.exit("FAILED: the sources as they are do not build")
         killer = self.killer()
@@ -200,6 +199,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1, help="of the places (1)")
     parser.add_argument("--folder", action="append", choices=FOLDERS, help="of src/, only this")
     parser.add_argument("--minutes", type=float, default=1e9, help="begin none after these")
+    parser.add_argument("--seconds", type=int, default=60, help="a test may take (60)")
     parser.add_argument("--scratch", type=Path, help="a folder for the copy, which is kept")
     parser.add_argument("--json", type=Path, help="also write the mutants there")
     chosen = parser.parse_args()
@@ -208,7 +208,7 @@ def main() -> int:
     end = time.monotonic() + chosen.minutes * 60
     done: list[Mutant] = []
     with tempfile.TemporaryDirectory(prefix="hakmem-mutants-") as scratch:
-        clone = Clone(chosen.scratch or Path(scratch))
+        clone = Clone(chosen.scratch or Path(scratch), chosen.seconds)
         for place in places:
             valid = sum(m.outcome != "invalid" for m in done)
             if valid >= chosen.mutants or time.monotonic() > end:

@@ -3,7 +3,7 @@
 
 Each mutant is a copy of src/ with one operator, constant or statement changed at a place drawn by
 the seed. It is killed if a test fails or hangs, it survives if all pass; what does not compile is
-drawn again. Tests: the fuzzers' corpora, units, interface, short stress, in that order.
+drawn again. Tests: the fuzzers' corpora, units, interface, misuse, short stress, in that order.
 
     tests/mutation/run_mutation.py --mutants 100 --seed 1
     tests/mutation/run_mutation.py --folder heap --mutants 20 --json mutants.json
@@ -34,6 +34,7 @@ TESTS = (
     ("-L", "^fuzz$", "-E", "profiles"),
     ("-L", "^unit$"),
     ("-L", "^abi$", "-E", "symbols|probes|static_tls"),
+    ("-L", "^misuse$", "-E", "valgrind"),
     ("-R", "^stress.(ping_pong|thread_churn|free_only|exhaustion|fork_storm)$"),
 )
 # What a mistake looks like: a pattern, what it becomes, and what to call it.

@@ -245,6 +245,25 @@ static void near_a_limit_nothing_is_allowed(void **state)
     assert_true(dirty_bytes() >= DIRTY);
 }
 
+/* Empty slabs of heaps and warm magazines are not to be had here: that nothing is found is no refusal of the kernel's,
+ * after which nothing would be tried for a second. */
+static void what_heaps_keep_is_no_excess_near_a_limit(void **state)
+{
+    (void)state;
+    hak_options.retain = 1024 * MIB;
+    (void)purge_everything();
+    add_relaxed(&hak_kept.slabs, MIB);
+    store_relaxed(&hak_pressure.level, (uint32_t)PRESSURE_NEAR);
+    look();
+    store_relaxed(&hak_pressure.level, (uint32_t)PRESSURE_NONE);
+    make_dirty();
+    store_relaxed(&hak_pressure.level, (uint32_t)PRESSURE_NEAR);
+    look();
+    assert_int_equal(dirty_bytes(), 0);
+    store_relaxed(&hak_pressure.level, (uint32_t)PRESSURE_NONE);
+    sub_relaxed(&hak_kept.slabs, MIB);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -258,6 +277,7 @@ int main(void)
         cmocka_unit_test(a_single_peak_is_not_kept),
         cmocka_unit_test(a_slow_rhythm_is_learnt_and_forgotten),
         cmocka_unit_test(near_a_limit_nothing_is_allowed),
+        cmocka_unit_test(what_heaps_keep_is_no_excess_near_a_limit),
     };
     return cmocka_run_group_tests(tests, set_up, NULL);
 }

@@ -71,20 +71,15 @@ static void put(struct parcel *parcel)
     put_plain(parcel);
 }
 
-/* The parcel with another size and all its bytes as they were, or, when refused, as it was. */
+/* The parcel with another size, or, when refused, as it was. */
 static struct parcel *resize(struct parcel *parcel, size_t size)
 {
-    size_t old_length = parcel->size - sizeof *parcel;
-    size_t length = size - sizeof *parcel;
     errno = 0;
-    struct parcel *moved = refusal_checked(realloc(parcel, size), "realloc", size);
+    struct parcel *moved = refusal_checked(parcel_try_resize(parcel, size), "realloc", size);
     if (moved == NULL) {
         parcel_check(parcel);
         return parcel;
     }
-    pattern_check(moved + 1, length < old_length ? length : old_length, old_length, moved->id);
-    moved->size = size;
-    pattern_fill(moved + 1, length, moved->id);
     return moved;
 }
 

@@ -128,17 +128,33 @@ void alignment_check(const void *block, size_t size)
 
 /* ---- parcels ---- */
 
+struct parcel *parcel_in(void *block, size_t size, uint64_t id)
+{
+    struct parcel *parcel = block;
+    *parcel = (struct parcel){.id = id, .size = size};
+    alignment_check(parcel, size);
+    pattern_fill(parcel + 1, size - sizeof *parcel, id);
+    return parcel;
+}
+
 struct parcel *parcel_try_new(size_t size, uint64_t id)
 {
     size_t whole = size > sizeof(struct parcel) ? size : sizeof(struct parcel);
-    struct parcel *parcel = malloc(whole);
-    if (parcel == NULL) {
+    void *block = malloc(whole);
+    return block != NULL ? parcel_in(block, whole, id) : NULL;
+}
+
+struct parcel *parcel_try_resize(struct parcel *parcel, size_t size)
+{
+    size_t whole = size > sizeof *parcel ? size : sizeof *parcel;
+    size_t old_length = parcel->size - sizeof *parcel;
+    size_t length = whole - sizeof *parcel;
+    struct parcel *moved = realloc(parcel, whole);
+    if (moved == NULL) {
         return NULL;
     }
-    *parcel = (struct parcel){.id = id, .size = whole};
-    alignment_check(parcel, whole);
-    pattern_fill(parcel + 1, whole - sizeof *parcel, id);
-    return parcel;
+    pattern_check(moved + 1, length < old_length ? length : old_length, old_length, moved->id);
+    return parcel_in(moved, whole, moved->id);
 }
 
 struct parcel *parcel_new(size_t size, uint64_t id)

@@ -47,6 +47,11 @@ struct parcel {
 /* NULL only if malloc gave NULL. A size below the header's is raised to it. */
 struct parcel *parcel_try_new(size_t size, uint64_t id);
 struct parcel *parcel_new(size_t size, uint64_t id);
+/* Makes a parcel of a block of `size` bytes, at least the header's, however it was allocated. */
+struct parcel *parcel_in(void *block, size_t size, uint64_t id);
+/* The parcel with another size, by realloc, its bytes as they were as far as they go. NULL only if realloc gave NULL:
+ * then it is as before. */
+struct parcel *parcel_try_resize(struct parcel *parcel, size_t size);
 void parcel_check(const struct parcel *parcel);
 /* Checks every byte, then frees; NULL is ignored. */
 void parcel_end(struct parcel *parcel);

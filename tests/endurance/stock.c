@@ -124,11 +124,16 @@ void stock_settle(struct stock *stock, const struct habit *habit, struct rng *rn
     fail("every slot is full and %zu bytes are missing", habit->live - atomic_load(&stock->live));
 }
 
-void stock_end(struct stock *stock)
+void stock_empty(struct stock *stock, size_t from, size_t to)
 {
-    for (size_t at = 0; at < STOCK_SLOTS; at++) {
+    for (size_t at = from; at < to; at++) {
         put(stock, at, NULL);
     }
+}
+
+void stock_end(struct stock *stock)
+{
+    stock_empty(stock, 0, STOCK_SLOTS);
     if (atomic_load(&stock->live) != 0) {
         fail("%zu bytes are still counted as live", atomic_load(&stock->live));
     }

@@ -28,7 +28,9 @@ void stock_step(struct stock *stock, const struct habit *habit, struct rng *rng)
 bool stock_is_short(const struct stock *stock, const struct habit *habit);
 /* Exactly habit->live bytes. Others must not use the stock at the time. */
 void stock_settle(struct stock *stock, const struct habit *habit, struct rng *rng);
-/* Everything checked and freed. */
+/* What is in these slots checked and freed. */
+void stock_empty(struct stock *stock, size_t from, size_t to);
+/* The same for all, and the table itself. */
 void stock_end(struct stock *stock);
 
 #endif

@@ -533,10 +533,11 @@ void *big_resize(size_t unit, size_t size)
 
 /* ---- purge ---- */
 
+/* Not more than there is at the beginning: others, and handlers of signals, may free as fast as this goes back. */
 size_t big_purge(size_t keep)
 {
-    size_t bytes = 0;
-    while (load_relaxed(&hak_big.cached_bytes) > keep) {
+    size_t before = load_relaxed(&hak_big.cached_bytes), bytes = 0;
+    while (load_relaxed(&hak_big.cached_bytes) > keep && bytes < before - keep) {
         if (!lock_take_if_safe(&big.lock))
             break;
         struct cached c = {0, 0, 0};

@@ -296,12 +296,13 @@ static void put_after_purge(struct run r)
     lock_release(&pages.lock);
 }
 
+/* Not more than there is at the beginning: others, and handlers of signals, may dirty pages as fast as these go back. */
 static size_t purge_dirty(size_t keep)
 {
-    size_t purged = 0;
+    size_t dirty = pages_dirty(), most = dirty > keep ? dirty - keep : 0, purged = 0;
     struct run r;
     bool done = true;
-    while (done && take_dirty(keep, &r)) {
+    while (done && purged < most && take_dirty(keep, &r)) {
         done = os_purge(page_address(r.first), (size_t)r.length << page_shift());
         if (done) {
             purged += (size_t)r.dirty << page_shift();

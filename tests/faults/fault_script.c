@@ -2,19 +2,32 @@
  * no byte of a live block changes, a block that could not be resized stays as it was, free keeps
  * errno.
  *
- *     fault_script start-up|threaded [--recovers]
+ *     fault_script start-up|threaded|swings [--recovers] [--descriptors N] [--signal-us N] [--wait-ms N]
  *
- * --recovers: only one call fails, so in the end every size must be had again.
+ * --recovers: only one call fails, so in the end every size must be had again. --descriptors: no file descriptor from N
+ * on can be had. --signal-us: a timer sends signals, whose handler allocates. --wait-ms: lives on for so long.
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/time.h>
+#include <unistd.h>
 
 #include "support.h"
 
 #include "alloc_names.h"
 
-enum { OTHER_ERRNO = 4242, TABLE_SIZE = 24, TURNS = 160, THREADS = 3 };
+enum {
+    OTHER_ERRNO = 4242,
+    TABLE_SIZE = 24,
+    TURNS = 160,
+    THREADS = 3,
+    SWINGS = 30,
+    SWING_PARCELS = 400
+};
 
 static const size_t SIZES[] = {24,        100,        1000,       5000,        20 * 1024,
                                70 * 1024, 200 * 1024, 900 * 1024, 2500 * 1024, 6 * 1024 * 1024};
@@ -176,19 +189,77 @@ static void threaded(void)
     static uint64_t numbers[THREADS] = {1, 2, 3};
     pthread_t threads[THREADS];
     bool started[THREADS];
+    size_t refused = 0;
+    pid_t starters[THREADS];
     for (size_t i = 0; i < THREADS; i++) {
         /* Starting a thread takes memory too, and may be refused: then its work is done here. */
         started[i] = pthread_create(&threads[i], NULL, mixed_work, &numbers[i]) == 0;
+        starters[i] = getpid();
         if (!started[i]) {
+            refused++;
             mixed_work(&numbers[i]);
         }
     }
     for (size_t i = 0; i < THREADS; i++) {
-        if (started[i]) {
+        /* In the child of a fork the parent's threads are not there. */
+        if (started[i] && starters[i] == getpid()) {
             thread_join(threads[i]);
         }
     }
     malloc_trim(0);
+    note("%zu threads refused", refused);
+}
+
+/* Demand goes up and down as a whole: what is kept for it, and for how long, is for the clock to say. */
+static void swings(void)
+{
+    static struct parcel *parcels[SWING_PARCELS];
+    struct rng rng = rng_seeded(2, 0);
+    for (uint64_t swing = 0; swing < SWINGS; swing++) {
+        for (size_t i = 0; i < SWING_PARCELS; i++) {
+            parcels[i] = get(mixed_size(&rng) / 4 + sizeof(struct parcel), i);
+        }
+        for (size_t i = 0; i < SWING_PARCELS; i++) {
+            put(parcels[i]);
+        }
+    }
+}
+
+/* ---- beside what fails ---- */
+
+static void limit_descriptors(size_t count)
+{
+    struct rlimit limit = {.rlim_cur = count, .rlim_max = count};
+    if (setrlimit(RLIMIT_NOFILE, &limit) != 0) {
+        fail("cannot limit the file descriptors: %s", strerror(errno));
+    }
+}
+
+static atomic_ulong signals_handled;
+
+static void allocate_in_handler(int signal)
+{
+    int saved_errno = errno;
+    uint64_t number = atomic_fetch_add(&signals_handled, 1);
+    put(get(SIZES[number % SIZE_COUNT], number));
+    errno = saved_errno;
+    (void)signal;
+}
+
+static void start_signals(long every_us)
+{
+    struct sigaction action = {.sa_handler = allocate_in_handler, .sa_flags = SA_RESTART};
+    struct itimerval timer = {{0, every_us}, {0, every_us}};
+    if (sigaction(SIGALRM, &action, NULL) != 0 || setitimer(ITIMER_REAL, &timer, NULL) != 0) {
+        fail("no timer: %s", strerror(errno));
+    }
+}
+
+static void stop_signals(void)
+{
+    static const struct itimerval none;
+    setitimer(ITIMER_REAL, &none, NULL);
+    note("%lu signals handled", atomic_load(&signals_handled));
 }
 
 /* The one failure may come as late as here, but then the next try succeeds. */
@@ -206,12 +277,26 @@ static void check_recovery(void)
 
 int main(int argc, char **argv)
 {
+    size_t descriptors = option(argc, argv, "--descriptors", SIZE_MAX);
+    long signal_us = (long)option(argc, argv, "--signal-us", 0);
+    if (descriptors != SIZE_MAX) {
+        limit_descriptors(descriptors);
+    }
+    if (signal_us != 0) {
+        start_signals(signal_us);
+    }
     if (flag(argc, argv, "start-up")) {
         start_up();
     } else if (flag(argc, argv, "threaded")) {
         threaded();
+    } else if (flag(argc, argv, "swings")) {
+        swings();
     } else {
-        fail("which script: start-up or threaded?");
+        fail("which script: start-up, threaded or swings?");
+    }
+    sleep_ms((unsigned)option(argc, argv, "--wait-ms", 0));
+    if (signal_us != 0) {
+        stop_signals();
     }
     if (flag(argc, argv, "--recovers")) {
         check_recovery();

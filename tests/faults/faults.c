@@ -1,22 +1,26 @@
-/* A library to preload before hakmem: it stands between hakmem and ten functions of libc, counts
- * the calls that hakmem makes (and nobody else's) and lets a chosen one fail.
+/* A library to preload before hakmem: it stands between hakmem and eleven functions of libc, counts
+ * the calls that hakmem makes (and nobody else's) and does something at a chosen one.
  *
  *     FAULT_LIBRARY  part of the name of the library whose calls count; without it none does
- *     FAULT_CALL     name of the function that shall fail; without it none does
- *     FAULT_K        which of its calls, counted from 1
- *     FAULT_MODE     once, or forever: that call and all after it
+ *     FAULT_ACTION   what is done there: fail, the call fails (what is done unless it is said); fork, a child goes on
+ *                    from there, which has to end well; signal, a handler allocates and frees before the call
+ *     FAULT_CALL     name of the function at which it is done; without it at none
+ *     FAULT_K        at which of its calls, counted from 1
+ *     FAULT_MODE     once, or forever: at that call and all after it
  *     FAULT_ERRNO    ENOMEM or EINVAL
- *     FAULT_REPORT   file to which "NAME CALLS FAILED" is appended per function when the process
- * ends
+ *     FAULT_CLOCK    how many readings of the clock lie between two of its jumps, by up to two days; 0: none
+ *     FAULT_REPORT   file to which "NAME CALLS DONE" is appended per function when the process ends
  *
  * hakmem allocates before libc's own environment exists, so the settings are read from /proc, and
  * nothing here may allocate.
  */
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <link.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -25,6 +29,8 @@
 #include <string.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 /* What mmap and mremap return when they fail; <sys/mman.h> would fix their prototypes. */
@@ -53,7 +59,11 @@
       real_sched_getaffinity(process, size, set))                                                  \
     X(prctl, int, -1,                                                                              \
       (int what, unsigned long a, unsigned long b, unsigned long c, unsigned long d),              \
-      (int)syscall(SYS_prctl, what, a, b, c, d))
+      (int)syscall(SYS_prctl, what, a, b, c, d))                                                   \
+    X(pthread_create, int, EAGAIN,                                                                 \
+      (pthread_t * thread, const pthread_attr_t *attributes, void *(*body)(void *),                \
+       void *argument),                                                                            \
+      real_pthread_create(thread, attributes, body, argument))
 
 #define CALL_ENUM(name, type, failure, parameters, real) CALL_##name,
 #define CALL_NAME(name, type, failure, parameters, real) #name,
@@ -62,15 +72,19 @@ enum call { FAULT_CALLS(CALL_ENUM) CALL_COUNT };
 
 static const char *const call_names[CALL_COUNT] = {FAULT_CALLS(CALL_NAME)};
 static atomic_ulong calls_made[CALL_COUNT];
-static atomic_ulong calls_failed[CALL_COUNT];
+static atomic_ulong calls_met[CALL_COUNT];
 
 enum { RANGES_MOST = 8 };
 
+enum action { FAIL, FORK, SIGNAL };
+
 static struct {
+    enum action action;
     int call; /* CALL_COUNT: none */
     unsigned long k;
     bool forever;
     int error;
+    unsigned long clock_jumps; /* one in so many readings; 0: none */
     const char *library;
     const char *report;
     struct {
@@ -123,6 +137,27 @@ static int note_code(struct dl_phdr_info *object, size_t size, void *unused)
     return 0;
 }
 
+/* Of each kind of block one is made, resized and freed. They may be refused, where memory is. */
+static void use_memory(int signal)
+{
+    static const size_t sizes[] = {24, 1000, 20000, 70000, 900000, 2500000};
+    int saved_errno = errno;
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        unsigned char *block = malloc(sizes[i]);
+        if (block == NULL) {
+            continue;
+        }
+        block[0] = block[sizes[i] - 1] = (unsigned char)signal;
+        unsigned char *larger = realloc(block, 2 * sizes[i]);
+        block = larger != NULL ? larger : block;
+        if (block[0] != signal || block[sizes[i] - 1] != signal) {
+            _exit(EXIT_FAILURE);
+        }
+        free(block);
+    }
+    errno = saved_errno;
+}
+
 static void plan_make(void)
 {
     environment_read();
@@ -130,6 +165,10 @@ static void plan_make(void)
     plan.report = setting("FAULT_REPORT");
     plan.k = strtoul(setting("FAULT_K"), NULL, 10);
     plan.forever = strcmp(setting("FAULT_MODE"), "forever") == 0;
+    plan.action = strcmp(setting("FAULT_ACTION"), "fork") == 0     ? FORK
+                  : strcmp(setting("FAULT_ACTION"), "signal") == 0 ? SIGNAL
+                                                                   : FAIL;
+    plan.clock_jumps = strtoul(setting("FAULT_CLOCK"), NULL, 10);
     plan.error = strcmp(setting("FAULT_ERRNO"), "EINVAL") == 0 ? EINVAL : ENOMEM;
     for (int i = 0; i < CALL_COUNT; i++) {
         if (strcmp(setting("FAULT_CALL"), call_names[i]) == 0) {
@@ -137,6 +176,10 @@ static void plan_make(void)
         }
     }
     dl_iterate_phdr(note_code, NULL);
+    if (plan.action == SIGNAL) {
+        static const struct sigaction action = {.sa_handler = use_memory};
+        sigaction(SIGUSR2, &action, NULL);
+    }
 }
 
 static bool counts(uintptr_t caller)
@@ -147,6 +190,52 @@ static bool counts(uintptr_t caller)
         }
     }
     return false;
+}
+
+/* The child has what the call was made for still before it. */
+static void fork_here(void)
+{
+    enum { SECONDS_MOST = 60 };
+    int status = 0;
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(SECONDS_MOST);
+        plan.call = CALL_COUNT;
+        plan.report = "";
+        use_memory(1);
+        return;
+    }
+    if (child < 0 || waitpid(child, &status, 0) != child || status != 0) {
+        dprintf(STDERR_FILENO, "FAILED: a child ended with wait status %#x\n", (unsigned)status);
+        _exit(EXIT_FAILURE);
+    }
+}
+
+/* Whether the call shall fail; errno says how. */
+static bool act(enum call call)
+{
+    /* What is done makes calls, too. */
+    static _Thread_local __attribute__((tls_model("initial-exec"))) bool acting;
+    if (acting) {
+        return false;
+    }
+    acting = true;
+    atomic_fetch_add(&calls_met[call], 1);
+    int saved_errno = errno;
+    switch (plan.action) {
+    case FORK:
+        fork_here();
+        break;
+    case SIGNAL:
+        pthread_kill(pthread_self(), SIGUSR2);
+        break;
+    default:
+        saved_errno = plan.error;
+        break;
+    }
+    errno = saved_errno;
+    acting = false;
+    return plan.action == FAIL;
 }
 
 static bool must_fail(enum call call, void *caller)
@@ -161,9 +250,16 @@ static bool must_fail(enum call call, void *caller)
     if ((int)call != plan.call || number < plan.k || (number > plan.k && !plan.forever)) {
         return false;
     }
-    atomic_fetch_add(&calls_failed[call], 1);
-    errno = plan.error;
-    return true;
+    return act(call);
+}
+
+static int real_pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
+                               void *(*body)(void *), void *argument)
+{
+    int (*real)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *) =
+        (int (*)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *))dlsym(
+            RTLD_NEXT, "pthread_create");
+    return real(thread, attributes, body, argument);
 }
 
 /* libc's returns 0 and clears what the kernel did not write; the kernel's returns a length. */
@@ -187,6 +283,26 @@ static int real_sched_getaffinity(pid_t process, size_t size, void *set)
 
 FAULT_CALLS(CALL_DEFINE)
 
+/* ---- the clock ---- */
+
+int fault_clock_gettime(clockid_t clock, struct timespec *now) __asm__("clock_gettime")
+    __attribute__((visibility("default")));
+
+int fault_clock_gettime(clockid_t clock, struct timespec *now)
+{
+    enum { HOURS_MOST = 48, SECONDS_PER_HOUR = 3600, PAST_S = 200000 };
+    static atomic_ulong readings;
+    int result = (int)syscall(SYS_clock_gettime, clock, now);
+    pthread_once(&plan_once, plan_make);
+    if (result == 0 && plan.clock_jumps != 0 && counts((uintptr_t)__builtin_return_address(0))) {
+        unsigned long jump = atomic_fetch_add(&readings, 1) / plan.clock_jumps;
+        /* Forth and back, by hours and fractions of them, and at times not at all; by 2^64 / the golden ratio. */
+        unsigned long draw = jump * 0x9e3779b97f4a7c15u >> 32;
+        now->tv_sec += PAST_S + (long)(draw % (HOURS_MOST * SECONDS_PER_HOUR));
+    }
+    return result;
+}
+
 /* The same function under the name that 64-bit file offsets give it. */
 void *fault_mmap64(void *address, size_t length, int protection, int flags, int file,
                    off_t offset) __asm__("mmap64")
@@ -202,7 +318,7 @@ __attribute__((destructor)) static void report_write(void)
     size_t used = 0;
     for (int i = 0; i < CALL_COUNT; i++) {
         used += (size_t)snprintf(text + used, sizeof text - used, "%s %lu %lu\n", call_names[i],
-                                 atomic_load(&calls_made[i]), atomic_load(&calls_failed[i]));
+                                 atomic_load(&calls_made[i]), atomic_load(&calls_met[i]));
     }
     int file = open(plan.report, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     if (file < 0 || write(file, text, used) != (ssize_t)used) {

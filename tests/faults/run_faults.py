@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Let every system call that hakmem makes fail in turn, and see that nothing worse comes of it.
+"""Let something happen at every system call that hakmem makes in turn, and see that nothing worse comes of it.
 
 For each function of the shim, each of its first calls in a scripted run, each mode (this call only,
-this and all later ones) and each errno, the script runs once and must exit with status 0.
+this and all later ones) and each errno, the call fails, the script runs once and must exit with status 0.
+With --action fork the process forks there, and the child has to come to the end of the script, too; with
+--action signal a signal's handler allocates and frees there.
 """
 
 import argparse
@@ -17,8 +19,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 SCRIPTS = ("start-up", "threaded")
-MODES = ("once", "forever")
-ERRNOS = ("ENOMEM", "EINVAL")
+# What can be done at a call: in which modes, and with which errno.
+ACTIONS = {
+    "fail": (("once", "forever"), ("ENOMEM", "EINVAL")),
+    "fork": (("once",), ("",)),
+    "signal": (("once", "forever"), ("",)),
+}
 SECONDS_PER_RUN = 120
 RESIDENT_MOST = 2 << 30  # several times what a script needs; a run that goes on growing is stopped
 FAILURES_SHOWN = 20
@@ -26,8 +32,9 @@ FAILURES_SHOWN = 20
 
 @dataclass(frozen=True)
 class Point:
-    """One run: which call of which function fails, and how."""
+    """One run: at which call of which function, and what is done there."""
 
+    action: str
     script: str
     call: str
     k: int
@@ -54,6 +61,7 @@ class Runner:
         settings |= {key: value for key, value in os.environ.items() if key.startswith("HAKMEM_")}
         if point is not None:
             settings |= {"FAULT_CALL": point.call, "FAULT_K": str(point.k)}
+            settings |= {"FAULT_ACTION": point.action}
             settings |= {"FAULT_MODE": point.mode, "FAULT_ERRNO": point.errno}
         return settings
 
@@ -63,7 +71,7 @@ class Runner:
     def run(self, script: str, point: Point | None) -> Outcome:
         with tempfile.TemporaryDirectory(dir=self.scratch) as folder:
             report = Path(folder) / "report"
-            recovers = point is None or point.mode == "once"
+            recovers = point is None or point.mode == "once" or point.action != "fail"
             process = subprocess.Popen(
                 self.command(script, recovers),
                 env=self.environment(report, point),
@@ -113,24 +121,29 @@ def read_report(report: Path) -> dict[str, tuple[int, int]]:
     return {name: (int(made), int(failed)) for name, made, failed in rows}
 
 
-def points_of(script: str, counts: dict[str, tuple[int, int]], most: int) -> list[Point]:
+def points_of(
+    action: str, script: str, counts: dict[str, tuple[int, int]], most: int
+) -> list[Point]:
+    modes, errnos = ACTIONS[action]
     return [
-        Point(script, call, k, mode, errno)
+        Point(action, script, call, k, mode, errno)
         for call, (made, _) in counts.items()
         for k in range(1, min(made, most) + 1)
-        for mode in MODES
-        for errno in ERRNOS
+        for mode in modes
+        for errno in errnos
     ]
 
 
-def run_script(runner: Runner, script: str, most: int, jobs: int) -> tuple[int, list[str]]:
-    """The number of points tried and a description of each that went wrong."""
+def run_script(
+    runner: Runner, action: str, script: str, most: int, jobs: int
+) -> tuple[int, int, list[str]]:
+    """The number of points tried, of calls at which it was done, and what went wrong at each."""
     plain = runner.run(script, None)
     if plain.problem:
-        return 0, [f"{script} without any fault: {plain.problem}"]
+        return 0, 0, [f"{script} without any fault: {plain.problem}"]
     if plain.counts["mmap"][0] == 0:
-        return 0, [f"{script}: the shim saw no mmap of {runner.library.name}"]
-    points = points_of(script, plain.counts, most)
+        return 0, 0, [f"{script}: the shim saw no mmap of {runner.library.name}"]
+    points = points_of(action, script, plain.counts, most)
     tried, injected, wrong, problems = Counter(), Counter(), Counter(), []
     with ThreadPoolExecutor(jobs) as pool:
         outcomes = pool.map(lambda point: runner.run(script, point), points)
@@ -140,12 +153,12 @@ def run_script(runner: Runner, script: str, most: int, jobs: int) -> tuple[int, 
             if outcome.problem:
                 wrong[point.call] += 1
                 problems.append(f"{point}: {outcome.problem}")
-    print(f"{script:20} {'calls made':>10} {'points':>7} {'calls failed':>12} {'wrong':>6}")
+    print(f"{script:20} {'calls made':>10} {'points':>7} {'done at':>12} {'wrong':>6}")
     for call, (made, _) in plain.counts.items():
         print(f"  {call:18} {made:10} {tried[call]:7} {injected[call]:12} {wrong[call]:6}")
     if points and not injected.total():
-        problems.append(f"{script}: no call was made to fail")
-    return len(points), problems
+        problems.append(f"{script}: nothing was done at any call")
+    return len(points), injected.total(), problems
 
 
 def parsed_arguments() -> argparse.Namespace:
@@ -153,6 +166,7 @@ def parsed_arguments() -> argparse.Namespace:
     parser.add_argument("--shim", type=Path, required=True, help="the preload library faults.so")
     parser.add_argument("--library", type=Path, required=True, help="libhakmem.so")
     parser.add_argument("--program", type=Path, required=True, help="fault_script")
+    parser.add_argument("--action", choices=ACTIONS, default="fail", help="(fail)")
     parser.add_argument("--most", type=int, default=2000, help="try the first MOST calls (2000)")
     parser.add_argument("--jobs", type=int, default=2, help="runs at a time (2)")
     return parser.parse_args()
@@ -160,18 +174,22 @@ def parsed_arguments() -> argparse.Namespace:
 
 def main() -> int:
     arguments = parsed_arguments()
-    tried, problems = 0, []
+    tried, done, problems = 0, 0, []
     with tempfile.TemporaryDirectory(prefix="hakmem-faults-") as scratch:
         runner = Runner(arguments.shim, arguments.library, arguments.program, Path(scratch))
         for script in SCRIPTS:
-            points, wrong = run_script(runner, script, arguments.most, arguments.jobs)
+            points, met, wrong = run_script(
+                runner, arguments.action, script, arguments.most, arguments.jobs
+            )
             tried += points
+            done += met
             problems += wrong
     for problem in problems[:FAILURES_SHOWN]:
         print("FAILED:", problem)
     if len(problems) > FAILURES_SHOWN:
         print(f"... and {len(problems) - FAILURES_SHOWN} more")
-    print(f"{tried} points tried, {len(problems)} went wrong")
+    shown = {"fail": "calls failed", "fork": "forks", "signal": "signals"}[arguments.action]
+    print(f"{tried} points tried, {done} {shown}, {len(problems)} went wrong")
     return 1 if problems else 0
 
 

@@ -16,6 +16,18 @@
 #include "purge/purge.h"
 #include "purge/worker.h"
 
+static HAK_COLD void warn_unwritten(const char *setting, const char *file, int error,
+                                    const char *so)
+{
+    char path[2 * OPTION_TEXT_MAX];
+    const char *reason = reason_unwritten(error);
+    path_of_process(path, sizeof path, file);
+    if (reason != NULL)
+        os_warn("%s: cannot write to '%s': %s; %s", setting, path, reason, so);
+    else
+        os_warn("%s: cannot write to '%s' (error %u); %s", setting, path, (size_t)error, so);
+}
+
 static int open_output(void)
 {
     if (hak_options.output[0] == '\0')
@@ -24,7 +36,7 @@ static int open_output(void)
     path_of_process(path, sizeof path, hak_options.output);
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
     if (fd < 0)
-        os_warn("output: cannot write to '%s'; the counters are not printed", path);
+        warn_unwritten("output", hak_options.output, errno, "the counters are not printed");
     return fd;
 }
 
@@ -35,17 +47,19 @@ static HAK_COLD void print_numbers(void)
         return;
     struct numbers n;
     numbers_read(&n);
-    numbers_print(&n, fd);
-    if (fd != STDERR_FILENO)
-        close(fd);
+    int error = numbers_print(&n, fd);
+    if (fd == STDERR_FILENO)
+        return;
+    close(fd);
+    if (error != 0)
+        warn_unwritten("output", hak_options.output, error, "the counters are not all there");
 }
 
 static HAK_COLD void write_profile(void)
 {
     /* ENODATA: it has allocated nothing. */
     if (!dump_profile(hak_options.profile_output) && errno != ENODATA)
-        os_warn("profile_output: cannot write '%s' (error %u); there is no profile",
-                hak_options.profile_output, (size_t)errno);
+        warn_unwritten("profile_output", hak_options.profile_output, errno, "there is no profile");
 }
 
 __attribute__((destructor)) static HAK_COLD void process_exits(void)

@@ -27,6 +27,38 @@ void path_of_process(char *out, size_t room, const char *path)
     os_format(out, room, "%s%u%s", head, (size_t)getpid(), mark + 2);
 }
 
+const char *reason_unwritten(int error)
+{
+    switch (error) {
+    case ENOSPC:
+        return "no space is left there";
+    case EDQUOT:
+        return "the user's disk quota is used up";
+    case EFBIG:
+        return "it would be larger than the file size limit";
+    case ENOENT:
+    case ENOTDIR:
+        return "there is no such folder";
+    case EACCES:
+    case EPERM:
+        return "it may not be written";
+    case EROFS:
+        return "the file system is read-only";
+    case EISDIR:
+        return "it is a folder";
+    case EMFILE:
+        return "the process has no file descriptor left";
+    case ENFILE:
+        return "the system has no file descriptor left";
+    case ENAMETOOLONG:
+        return "its name is too long";
+    case EPIPE:
+        return "nobody reads it any more";
+    default:
+        return NULL;
+    }
+}
+
 /* ---- the file ---- */
 
 struct file {
@@ -190,5 +222,9 @@ bool dump_profile(const char *path)
     int fd = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (fd < 0)
         return false;
-    return close_file(fd, write_profile(fd, a));
+    struct write_signals signals;
+    os_hold_write_signals(&signals);
+    bool written = close_file(fd, write_profile(fd, a));
+    os_drop_write_signals(&signals);
+    return written;
 }

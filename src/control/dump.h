@@ -4,6 +4,9 @@
 
 #include "base/base.h"
 
+/* Why a file could not be opened or written; NULL: its number has to do. */
+const char *reason_unwritten(int error);
+
 /* Writes it to `path`, in whose text %p becomes the process id. False, with errno: there is no such file to be
  * had, or no room for all of it (it is empty then); ENODATA: there is no area. */
 bool dump_profile(const char *path);

@@ -71,22 +71,32 @@ void numbers_read(struct numbers *n)
     n->purged_bytes = purge_total();
 }
 
-static void print_row(int fd, const char *name, size_t value)
+struct printed {
+    int fd;
+    int error; /* the first one's errno; nothing is written after it */
+};
+
+static void print(struct printed *to, const char *text, size_t length)
 {
-    char line[96];
-    size_t length = os_format(line, sizeof line, "%s %u\n", name, value);
-    os_write(fd, line, length);
+    if (to->error == 0)
+        to->error = os_write(to->fd, text, length);
 }
 
-static void print_class(int fd, uint32_t class, const struct class_numbers *c)
+static void print_row(struct printed *to, const char *name, size_t value)
+{
+    char line[96];
+    print(to, line, os_format(line, sizeof line, "%s %u\n", name, value));
+}
+
+static void print_class(struct printed *to, uint32_t class, const struct class_numbers *c)
 {
     char line[128];
     size_t length = os_format(line, sizeof line, "class %u blocks %u magazine %u slabs %u\n",
                               (size_t)hak_classes[class].size, c->blocks, c->magazine, c->slabs);
-    os_write(fd, line, length);
+    print(to, line, length);
 }
 
-void numbers_print(const struct numbers *n, int fd)
+int numbers_print(const struct numbers *n, int fd)
 {
     static const struct {
         const char *name;
@@ -100,17 +110,19 @@ void numbers_print(const struct numbers *n, int fd)
         ROW(purged_bytes),
 #undef ROW
     };
-    os_write(fd, "hakmem statistics\n", 18);
-    print_row(fd, "live_bytes", numbers_live(n));
+    struct printed to = {fd, 0};
+    print(&to, "hakmem statistics\n", 18);
+    print_row(&to, "live_bytes", numbers_live(n));
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         size_t value;
         memcpy(&value, (const char *)n + rows[i].offset, sizeof value);
-        print_row(fd, rows[i].name, value);
+        print_row(&to, rows[i].name, value);
     }
     for (int i = 0; i < COUNTER_COUNT; i++)
-        print_row(fd, hak_counter_names[i], n->counters[i]);
+        print_row(&to, hak_counter_names[i], n->counters[i]);
     for (uint32_t class = 0; class < CLASS_COUNT; class ++) {
         if (n->classes[class].slabs != 0)
-            print_class(fd, class, &n->classes[class]);
+            print_class(&to, class, &n->classes[class]);
     }
+    return to.error;
 }

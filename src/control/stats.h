@@ -27,8 +27,8 @@ struct numbers {
 
 void numbers_read(struct numbers *n);
 
-/* Writes them as text, line by line, to a descriptor. */
-void numbers_print(const struct numbers *n, int fd);
+/* Writes them as text, line by line, to a descriptor. 0, or the errno. */
+int numbers_print(const struct numbers *n, int fd);
 
 extern const char *const hak_counter_names[COUNTER_COUNT] __attribute__((visibility("hidden")));
 

@@ -268,19 +268,49 @@ HAK_COLD bool os_read_file(const char *path, char *out, size_t room)
     return got > 0;
 }
 
-HAK_COLD void os_write(int fd, const char *text, size_t length)
+HAK_COLD void os_hold_write_signals(struct write_signals *s)
 {
+    uint64_t both = UINT64_C(1) << (SIGXFSZ - 1) | UINT64_C(1) << (SIGPIPE - 1), pending = 0;
     int saved = errno;
+    syscall(SYS_rt_sigpending, &pending, sizeof pending);
+    syscall(SYS_rt_sigprocmask, SIG_BLOCK, &both, &s->before, sizeof both);
+    s->drop = both & ~pending;
+    errno = saved;
+}
+
+HAK_COLD void os_drop_write_signals(const struct write_signals *s)
+{
+    struct timespec at_once = {0, 0};
+    int saved = errno;
+    while (syscall(SYS_rt_sigtimedwait, &s->drop, NULL, &at_once, sizeof s->drop) > 0)
+        ;
+    syscall(SYS_rt_sigprocmask, SIG_SETMASK, &s->before, NULL, sizeof s->before);
+    errno = saved;
+}
+
+static int write_all(int fd, const char *text, size_t length)
+{
     while (length > 0) {
         ssize_t n = write(fd, text, length);
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0)
-            break;
+            return n < 0 ? errno : ENOSPC;
         text += n;
         length -= (size_t)n;
     }
+    return 0;
+}
+
+HAK_COLD int os_write(int fd, const char *text, size_t length)
+{
+    int saved = errno;
+    struct write_signals signals;
+    os_hold_write_signals(&signals);
+    int error = write_all(fd, text, length);
+    os_drop_write_signals(&signals);
     errno = saved;
+    return error;
 }
 
 struct text {
@@ -360,7 +390,7 @@ static uintptr_t write_line(const char *format, va_list args)
     struct text t = format_into(line + length, sizeof line - length - 1, format, args);
     length += t.length;
     line[length++] = '\n';
-    os_write(STDERR_FILENO, line, length);
+    (void)os_write(STDERR_FILENO, line, length);
     return t.address;
 }
 

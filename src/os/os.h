@@ -88,8 +88,16 @@ void os_restore_signals(const sigset_t *before);
  * cannot be read. Not a cancellation point. */
 bool os_read_file(const char *path, char *out, size_t room);
 
-/* Writes to a descriptor, all of it, retrying short writes. */
-void os_write(int fd, const char *text, size_t length);
+/* What a write can do beside failing: end the program by SIGXFSZ (behind the file size limit) or SIGPIPE (nobody reads).
+ * Between the two calls it cannot, and is not told of either afterwards. */
+struct write_signals {
+    uint64_t before, drop; /* as the kernel has them: a bit per signal */
+};
+void os_hold_write_signals(struct write_signals *s);
+void os_drop_write_signals(const struct write_signals *s);
+
+/* Writes to a descriptor, all of it, retrying short writes; without those signals. 0, or the errno. */
+int os_write(int fd, const char *text, size_t length);
 
 /* One line `hakmem: ...` on standard error, then abort. Formats: %s text, %p address, %x the same without 0x,
  * %u size_t. */

@@ -12,6 +12,7 @@ import click
 from hakmem.commands.options import file_path, view_option
 from hakmem.errors import HakmemError
 from hakmem.terminal import say
+from hakmem.written import write_file
 
 if TYPE_CHECKING:
     from hakmem.insight.compare import Change, Side
@@ -56,10 +57,10 @@ def diff(
     old, new = _side(before), _side(after)
     found = changes(old, new, view)
     if html:
-        html.write_text(diff_page(old, new, view, found), encoding="utf-8")
+        write_file(html, diff_page(old, new, view, found))
         say(f"written: {html}")
     if collapsed:
-        collapsed.write_text(folded(found), encoding="utf-8")
+        write_file(collapsed, folded(found))
         say(f"written: {collapsed}")
     if as_json:
         click.echo(json.dumps([_as_json(one) for one in found], indent=1))

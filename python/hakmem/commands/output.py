@@ -8,6 +8,7 @@ from pathlib import Path
 
 from hakmem.lab.model import Results
 from hakmem.terminal import say
+from hakmem.written import write_file
 
 STDOUT = Path("-")
 
@@ -61,7 +62,7 @@ def finish(results: Results, subject: str, base: str, targets: Targets, stem: st
     if targets.markdown is not None:
         from hakmem.lab.markdown import document
 
-        targets.markdown.write_text(document(results, subject, base))
+        write_file(targets.markdown, document(results, subject, base))
         say(f"tables: {targets.markdown}")
 
 

@@ -11,6 +11,7 @@ from hakmem.commands.printing import printed
 from hakmem.errors import HakmemError
 from hakmem.insight.rules import merged, rules_of, rules_table, rules_text
 from hakmem.terminal import say
+from hakmem.written import write_file
 
 
 @click.command(
@@ -49,8 +50,5 @@ def rules(as_json: bool, output: Path | None, sources: tuple[str, ...]) -> int:
 
 
 def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text)
-    except OSError as error:
-        raise HakmemError(f"cannot write '{path}': {error.strerror}") from None
+    write_file(path, text)
     say(f"written: {path}; begin a run with it: ./hakmem run --conf rules:{path} -- CMD")

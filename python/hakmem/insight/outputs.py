@@ -10,6 +10,7 @@ from hakmem.insight.profile import Profile
 from hakmem.insight.symbols import Symbols
 from hakmem.insight.views import stacks_of, view_of
 from hakmem.terminal import say
+from hakmem.written import write_file
 
 
 @dataclass(frozen=True)
@@ -71,5 +72,5 @@ def _why_empty(profile: Profile) -> str:
 
 
 def _write(path: Path, content: bytes) -> None:
-    path.write_bytes(content)
+    write_file(path, content)
     say(f"written: {path}")

@@ -16,6 +16,7 @@ from typing import Any
 from hakmem.errors import HakmemError
 from hakmem.lab.model import Results
 from hakmem.lab.statistics import compare as compare_arms
+from hakmem.written import write_file
 
 FORMAT = 1
 NEEDED = {"command", "subject", "base", "versions", "benchmarks"}
@@ -78,10 +79,7 @@ def build(results: Results, subject: str = "hakmem", base: str = "glibc") -> dic
 
 def write(results: Results, path: Path, subject: str = "hakmem", base: str = "glibc") -> None:
     text = json.dumps(build(results, subject, base), indent=1, sort_keys=True, allow_nan=False)
-    try:
-        path.write_text(text + "\n", encoding="utf-8")
-    except OSError as error:
-        raise HakmemError(f"cannot write the baseline {path}: {error.strerror}") from error
+    write_file(path, text + "\n")
 
 
 def load(path: Path) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from statistics import median
 from typing import Any, Literal, TypeVar
 
 from hakmem.errors import HakmemError
+from hakmem.written import write_file
 
 Kind = Literal["glibc", "hakmem", "peer"]
 Better = Literal["lower", "higher"]
@@ -273,11 +274,7 @@ class Results:
 
     def save(self, path: Path) -> None:
         text = json.dumps(self.as_json(), indent=1, allow_nan=False)
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text + "\n", encoding="utf-8")
-        except OSError as error:
-            raise HakmemError(f"cannot write {path}: {error.strerror}") from error
+        write_file(path, text + "\n", folders=True)
 
     @classmethod
     def load(cls, path: Path) -> "Results":

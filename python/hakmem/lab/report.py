@@ -16,6 +16,7 @@ from hakmem.lab.model import Results
 from hakmem.lab.palette import Colours, Ink, marks_for, page_inks, slug
 from hakmem.lab.story import FAULTS, MEMORY, TIME, Story
 from hakmem.lab.tables import GOAL_COLUMNS, goal_cells, goal_entries, goal_ink
+from hakmem.written import write_file
 
 Painter = Callable[[Colours, Width], Drawing]
 DOTS = (
@@ -126,11 +127,7 @@ def _shortened(text: str, most: int = 80) -> str:
 def write_html(results: Results, path: Path) -> Path:
     """The page, in one file."""
     text = page(results)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise HakmemError(f"cannot write {path}: {error.strerror}") from error
+    write_file(path, text, folders=True)
     return path
 
 

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from hakmem.errors import HakmemError
 from hakmem.tune.report import Z95, conclusion, ratio
 from hakmem.tune.session import DEFAULT, Search
+from hakmem.written import write_file
 
 
 def chosen(search: Search) -> int:
@@ -17,10 +17,7 @@ def chosen(search: Search) -> int:
 def write_profile(
     search: Search, path: Path, command: str, when: str, host: Mapping[str, Any]
 ) -> None:
-    try:
-        path.write_text(profile_text(search, command, when, host), encoding="utf-8")
-    except OSError as error:
-        raise HakmemError(f"cannot write {path}: {error.strerror}") from error
+    write_file(path, profile_text(search, command, when, host))
 
 
 def profile_text(search: Search, command: str, when: str, host: Mapping[str, Any]) -> str:

@@ -1,0 +1,69 @@
+"""What commands write is whole or not there."""
+
+import resource
+import signal
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hakmem.errors import HakmemError
+from hakmem.written import write_file
+
+MOST = 1 << 16
+
+
+@pytest.fixture
+def small_files() -> Iterator[None]:
+    """No file may become larger than MOST."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (MOST, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    signal.signal(signal.SIGXFSZ, handler)
+
+
+def test_text_and_bytes(tmp_path: Path) -> None:
+    for content in ("größer", b"\0\xff"):
+        write_file(tmp_path / "file", content)
+        expected = content.encode() if isinstance(content, str) else content
+        assert (tmp_path / "file").read_bytes() == expected
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_refused_content_leaves_the_old_one(tmp_path: Path, small_files: None) -> None:
+    file = tmp_path / "file"
+    write_file(file, "old")
+    with pytest.raises(HakmemError, match=rf"cannot write '{file}': File too large"):
+        write_file(file, bytes(2 * MOST))
+    assert file.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_refused_content_leaves_no_file(tmp_path: Path, small_files: None) -> None:
+    with pytest.raises(HakmemError, match="File too large"):
+        write_file(tmp_path / "file", bytes(2 * MOST))
+    assert not list(tmp_path.iterdir())
+
+
+def test_full_device() -> None:
+    with pytest.raises(HakmemError, match="cannot write '/dev/full': No space left on device"):
+        write_file(Path("/dev/full"), "x")
+
+
+def test_no_folder(tmp_path: Path) -> None:
+    with pytest.raises(HakmemError, match=r"cannot write '.*/none/file': No such file"):
+        write_file(tmp_path / "none" / "file", "x")
+
+
+def test_mode_and_link_stay(tmp_path: Path) -> None:
+    file, link = tmp_path / "file", tmp_path / "link"
+    file.write_text("old")
+    file.chmod(0o640)
+    link.symlink_to(file)
+    write_file(link, "new")
+    assert link.is_symlink()
+    assert file.read_text() == "new"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o640

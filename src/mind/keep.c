@@ -10,7 +10,8 @@ enum {
     LOOK_MS = 50,        /* between two looks at what has been kept for long enough */
     DECIDE_MS = 250,     /* between two decisions, and between two episodes */
     FADE_MS = 60 * 1000, /* what is known counts half after that */
-    MARGIN_SHARE = 16,   /* of all there could be to win */
+    GAP_MOST_MS = 60 * 60 * 1000,
+    MARGIN_SHARE = 16, /* of all there could be to win */
     KIB_SHIFT = 10,
     STEP_SHARE = 32, /* of demand: smaller changes are no falls */
 };
@@ -126,6 +127,13 @@ static uint32_t time_for(uint64_t gap)
     return 0;
 }
 
+/* Bounded for the sums' sake. If the clock has gone back it is as if very long had passed: nothing is kept for that. */
+static uint64_t ms_since(uint64_t then, uint64_t now)
+{
+    uint64_t gap = now - then;
+    return gap < GAP_MOST_MS ? gap : GAP_MOST_MS;
+}
+
 static uint64_t kib_of(size_t bytes)
 {
     return bytes >> KIB_SHIFT;
@@ -155,7 +163,7 @@ static void learn(struct rule *r, uint64_t kib, uint64_t gap, uint64_t now)
 
 static void note_used_again(const struct fall *fall, uint64_t now)
 {
-    uint64_t gap = now - fall->ms, kib = kib_of(fall->bytes);
+    uint64_t gap = ms_since(fall->ms, now), kib = kib_of(fall->bytes);
     note_end(&keep.rules[fall->key], fall, gap, true);
     if (fall->is_old)
         return;
@@ -398,7 +406,7 @@ static void decide(uint64_t now)
 /* Whether a fall's pages are to be kept; notes what becomes of it. */
 static bool look_at(struct fall *f, uint64_t now)
 {
-    uint64_t age = now - f->ms;
+    uint64_t age = ms_since(f->ms, now);
     if (!f->is_old && age >= worth_of(f->key))
         note_old(f);
     bool is_kept = age < time_of(f->key);

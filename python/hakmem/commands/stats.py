@@ -1,7 +1,6 @@
 """`hakmem stats`: the figures of running processes and of profiles."""
 
 import json
-import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -11,13 +10,13 @@ import click
 from hakmem.cli import examples
 from hakmem.commands.options import file_path
 from hakmem.commands.printing import printed
-from hakmem.errors import HakmemError
 from hakmem.insight import text
 from hakmem.insight.area import area_of, pid_of
 from hakmem.insight.look import Targets, listed
 from hakmem.insight.mind import mind_json, mind_of, mind_text
 from hakmem.insight.numbers import Numbers
 from hakmem.terminal import say
+from hakmem.written import write_file
 
 PROMETHEUS_SUFFIX = ".prom"
 
@@ -174,11 +173,5 @@ def _emit(rendered: str, output: Path | None) -> None:
     if output is None:
         click.echo(rendered, nl=False)
         return
-    # A reader sees the old file or the new one, and may be another user: no private name or mode.
-    beside = output.with_name(f"{output.name}.{os.getpid()}")
-    try:
-        beside.write_text(rendered)
-        beside.replace(output)
-    except OSError as error:
-        beside.unlink(missing_ok=True)
-        raise HakmemError(f"cannot write '{output}': {error.strerror}") from None
+    # A reader sees the old file or the new one, and may be another user.
+    write_file(output, rendered)

@@ -38,8 +38,7 @@ class Point:
 def points_of(log: str) -> list[Point]:
     rows = (line.split() for line in log.splitlines() if line.startswith("point "))
     return [
-        Point(float(at), int(cycle), phase, int(rss), int(live))
-        for _, at, cycle, phase, rss, live in rows
+        Point(float(at), int(cycle), phase, int(rss), int(live)) for _, at, cycle, phase, rss, live in rows
     ]
 
 
@@ -78,11 +77,7 @@ def by_phase(points: list[Point], after: float) -> dict[str, list[float]]:
     cycles: dict[int, list[Point]] = defaultdict(list)
     for point in points:
         cycles[point.cycle].append(point)
-    whole = [
-        cycle
-        for cycle in cycles.values()
-        if cycle[0].seconds >= after and len(cycle) == len(cycles[0])
-    ]
+    whole = [cycle for cycle in cycles.values() if cycle[0].seconds >= after and len(cycle) == len(cycles[0])]
     sizes: dict[str, list[float]] = {ALL: [statistics.mean(p.rss for p in c) for c in whole]}
     for cycle in whole:
         for point in cycle:

@@ -26,17 +26,24 @@ enum {
     TURNS = 160,
     THREADS = 3,
     SWINGS = 30,
-    SWING_PARCELS = 400
+    SWING_PARCELS = 400,
+    SMALL_SIZES = 5,
+    LARGE_EVERY = 64
 };
 
 static const size_t SIZES[] = {24,        100,        1000,       5000,        20 * 1024,
                                70 * 1024, 200 * 1024, 900 * 1024, 2500 * 1024, 6 * 1024 * 1024};
 enum { SIZE_COUNT = sizeof SIZES / sizeof SIZES[0] };
 
+static atomic_ulong requests_refused;
+
 static void *refusal_checked(void *block, const char *what, size_t size)
 {
     if (block == NULL && errno != ENOMEM) {
         fail("%s(%zu) gave NULL with errno %d, not ENOMEM", what, size, errno);
+    }
+    if (block == NULL) {
+        atomic_fetch_add(&requests_refused, 1);
     }
     return block;
 }
@@ -241,7 +248,8 @@ static void allocate_in_handler(int signal)
 {
     int saved_errno = errno;
     uint64_t number = atomic_fetch_add(&signals_handled, 1);
-    put(get(SIZES[number % SIZE_COUNT], number));
+    size_t kinds = number % LARGE_EVERY == 0 ? SIZE_COUNT : SMALL_SIZES;
+    put(get(SIZES[number / LARGE_EVERY % kinds], number));
     errno = saved_errno;
     (void)signal;
 }
@@ -301,5 +309,6 @@ int main(int argc, char **argv)
     if (flag(argc, argv, "--recovers")) {
         check_recovery();
     }
+    note("%lu requests refused", atomic_load(&requests_refused));
     return 0;
 }

@@ -285,17 +285,18 @@ FAULT_CALLS(CALL_DEFINE)
 
 /* ---- the clock ---- */
 
+static atomic_ulong clock_readings; /* of which all could have jumped */
+
 int fault_clock_gettime(clockid_t clock, struct timespec *now) __asm__("clock_gettime")
     __attribute__((visibility("default")));
 
 int fault_clock_gettime(clockid_t clock, struct timespec *now)
 {
     enum { HOURS_MOST = 48, SECONDS_PER_HOUR = 3600, PAST_S = 200000 };
-    static atomic_ulong readings;
     int result = (int)syscall(SYS_clock_gettime, clock, now);
     pthread_once(&plan_once, plan_make);
     if (result == 0 && plan.clock_jumps != 0 && counts((uintptr_t)__builtin_return_address(0))) {
-        unsigned long jump = atomic_fetch_add(&readings, 1) / plan.clock_jumps;
+        unsigned long jump = atomic_fetch_add(&clock_readings, 1) / plan.clock_jumps;
         /* Forth and back, by hours and fractions of them, and at times not at all; by 2^64 / the golden ratio. */
         unsigned long draw = jump * 0x9e3779b97f4a7c15u >> 32;
         now->tv_sec += PAST_S + (long)(draw % (HOURS_MOST * SECONDS_PER_HOUR));
@@ -315,7 +316,9 @@ __attribute__((destructor)) static void report_write(void)
         return;
     }
     char text[1024];
-    size_t used = 0;
+    unsigned long readings = atomic_load(&clock_readings);
+    unsigned long jumps = plan.clock_jumps != 0 ? readings / plan.clock_jumps : 0;
+    size_t used = (size_t)snprintf(text, sizeof text, "clock_gettime %lu %lu\n", readings, jumps);
     for (int i = 0; i < CALL_COUNT; i++) {
         used += (size_t)snprintf(text + used, sizeof text - used, "%s %lu %lu\n", call_names[i],
                                  atomic_load(&calls_made[i]), atomic_load(&calls_met[i]));

@@ -121,9 +121,7 @@ def read_report(report: Path) -> dict[str, tuple[int, int]]:
     return {name: (int(made), int(failed)) for name, made, failed in rows}
 
 
-def points_of(
-    action: str, script: str, counts: dict[str, tuple[int, int]], most: int
-) -> list[Point]:
+def points_of(action: str, script: str, counts: dict[str, tuple[int, int]], most: int) -> list[Point]:
     modes, errnos = ACTIONS[action]
     return [
         Point(action, script, call, k, mode, errno)
@@ -134,9 +132,7 @@ def points_of(
     ]
 
 
-def run_script(
-    runner: Runner, action: str, script: str, most: int, jobs: int
-) -> tuple[int, int, list[str]]:
+def run_script(runner: Runner, action: str, script: str, most: int, jobs: int) -> tuple[int, int, list[str]]:
     """The number of points tried, of calls at which it was done, and what went wrong at each."""
     plain = runner.run(script, None)
     if plain.problem:
@@ -178,9 +174,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="hakmem-faults-") as scratch:
         runner = Runner(arguments.shim, arguments.library, arguments.program, Path(scratch))
         for script in SCRIPTS:
-            points, met, wrong = run_script(
-                runner, arguments.action, script, arguments.most, arguments.jobs
-            )
+            points, met, wrong = run_script(runner, arguments.action, script, arguments.most, arguments.jobs)
             tried += points
             done += met
             problems += wrong

@@ -1,9 +1,9 @@
-"""Runs a server's days and checks that nights come back to the first night's resident size and that evenings stay.
+"""Runs a server's days: nights must come back to the first night's resident size, and evenings stay.
 
 usage: run_diurnal.py --program DIURNAL [--library libhakmem.so] [--days 2] [--hour-ms 2000]
 
-Once with the defaults, once with the thread that purges (HAKMEM_WORKER=1), without which a process that makes no calls
-keeps what the night's batch has left.
+Once with the defaults, once with the thread that purges (HAKMEM_WORKER=1), without which a process that makes
+no calls keeps what the night's batch has left.
 """
 
 import argparse
@@ -16,9 +16,8 @@ from pathlib import Path
 MIB = 1 << 20
 NIGHT_HOUR, AFTER_BATCH_HOUR = 2, 5
 EVENING = range(17, 23)
-# Of what the batch has left behind, its last hour's and the hour's before it: without the worker all of it may be there.
 BATCH_HOUR = 3
-KEPT_BY_WORKER = 0.75
+KEPT_BY_WORKER = 0.75  # at most, of the size in that hour, two idle hours later
 
 # By day, by hour: resident and live bytes.
 Days = dict[int, dict[int, tuple[int, int]]]

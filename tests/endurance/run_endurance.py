@@ -3,9 +3,10 @@
 usage: run_endurance.py --program ENDURANCE [--library libhakmem.so] [--seconds 3600] [--phase-ms 1500]
        run_endurance.py --log FILE
 
-A sixth of the time is warm-up. Of what follows, the medians of the first and the last third of the cycles are compared at
-the end of each phase, where the same bytes live, and of each cycle's mean over the phases. A drift fails that is beyond
-the limit by more than chance may add (two standard errors of the medians). With few cycles only the mean is judged.
+A sixth of the time is warm-up. Of what follows, the medians of the first and the last third of the cycles are
+compared at the end of each phase, where the same bytes live, and of each cycle's mean over the phases. A drift
+fails that is beyond the limit by more than chance may add (two standard errors of the medians). With few cycles
+only the mean is judged.
 """
 
 import argparse

@@ -2,10 +2,11 @@
 
 usage: run_kills.py --library libhakmem.so --program STRESS --hakmem PYTHON [--writers 12] [--readers 3] [--seed 1]
 
-Writers run the stress program on the library; `hakmem stats --json`, `why --json` and `top`, run by PYTHON in this
-clone, look at them all the time. A writer is killed at a random point of its life, some of the readers too. Readers that
-are not killed must end with figures that make sense, or with one line of why not; when all have ended no shared memory
-segment and no file must be there that was not before. Skipped where PYTHON lacks the packages of `hakmem stats`.
+Writers run the stress program on the library; `hakmem stats --json`, `why --json` and `top`, run by PYTHON in
+this clone, look at them all the time. A writer is killed at a random point of its life, some of the readers too.
+Readers that are not killed must end with figures that make sense, or with one line of why not; when all have
+ended no shared memory segment and no file must be there that was not before. Skipped where PYTHON lacks the
+packages of `hakmem stats`.
 """
 
 import argparse

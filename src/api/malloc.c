@@ -4,7 +4,7 @@
 
 __attribute__((used)) static void (*const needs_start)(void) = hak_start;
 
-HAK_EXPORT void *hak_malloc(size_t size)
+HAK_EXPORT_HOT void *hak_malloc(size_t size)
 {
     return api_alloc(size);
 }
@@ -15,7 +15,7 @@ HAK_EXPORT void *hak_malloc_missed_v1(size_t size)
     return api_alloc(size);
 }
 
-HAK_EXPORT void hak_free(void *p)
+HAK_EXPORT_HOT void hak_free(void *p)
 {
     api_free(p, "free");
 }

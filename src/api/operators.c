@@ -66,7 +66,7 @@ static HAK_NOINLINE void *new_slow(size_t size)
 #pragma GCC diagnostic ignored "-Wmissing-prototypes"
 
 /* m: size_t, St11align_val_t: align_val_t, RKSt9nothrow_t: const nothrow_t &; w: new, a: array. */
-HAK_EXPORT void *_Znwm(size_t size)
+HAK_EXPORT_HOT void *_Znwm(size_t size)
 {
     return api_out(front_alloc_or(secure_request(size), new_slow), size);
 }
@@ -90,7 +90,7 @@ HAK_EXPORT void *_ZnwmSt11align_val_tRKSt9nothrow_t(size_t size, size_t alignmen
     return HAK_LIKELY(p != NULL) ? api_out_aligned(p, size) : new_or_null(alignment, size, tag);
 }
 
-HAK_EXPORT void _ZdlPv(void *p)
+HAK_EXPORT_HOT void _ZdlPv(void *p)
 {
     api_free(p, "operator delete");
 }
@@ -101,7 +101,7 @@ HAK_EXPORT void _ZdlPvRKSt9nothrow_t(void *p, const void *tag)
     api_free(p, "operator delete");
 }
 
-HAK_EXPORT void _ZdlPvm(void *p, size_t size)
+HAK_EXPORT_HOT void _ZdlPvm(void *p, size_t size)
 {
     check_size(p, 1, size, "operator delete");
     (void)size;

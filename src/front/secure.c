@@ -196,10 +196,17 @@ static _Noreturn HAK_COLD void die_twice(const void *p)
     os_fatal("malloc: block %p is handed out twice: the heap is corrupt", (uintptr_t)p);
 }
 
+/* The page of a large enough block may be fresh: a mere read of it would be a page fault of its own before that of the
+ * write. */
+HAK_INLINE uint64_t touch(_Atomic uint64_t *last, size_t size)
+{
+    return HAK_UNLIKELY(size >= hak_region.page_size) ? add_relaxed(last, 0) : load_relaxed(last);
+}
+
 HAK_INLINE void *out(char *p, size_t size, _Atomic uint64_t *last, enum flags flags)
 {
     uint64_t said, seal = seal_of(last);
-    if (HAK_UNLIKELY(says(load_relaxed(last), seal, LIVE, (size_t)((char *)last - p), &said)))
+    if (HAK_UNLIKELY(says(touch(last, size), seal, LIVE, (size_t)((char *)last - p), &said)))
         die_twice(p);
     fill_behind(p, size, last);
     say(last, seal, LIVE, said_with(size, flags));

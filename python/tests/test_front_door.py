@@ -1,0 +1,65 @@
+"""The script in front of everything: what it installs, and what it makes of that."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).parents[2] / "hakmem"
+# Each does what the script needs of it; what apt-get installs, pkg-config then knows.
+TOOLS = {
+    "sudo": 'shift; exec "$@"',
+    "apt-get": 'echo "$@" >>"$HERE/installed"',
+    "pkg-config": '[ -e "$HERE/installed" ]',
+} | dict.fromkeys(["gcc", "g++", "cmake", "ninja", "valgrind", "cargo"], "")
+
+
+def script(path: Path, body: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{body}\n")
+    path.chmod(0o755)
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """A clone in which all is there but cmocka, and which has been configured."""
+    root = tmp_path / "clone"
+    root.mkdir()
+    shutil.copy(SCRIPT, root)
+    (root / "pyproject.toml").touch()
+    python = root / ".venv" / "bin" / "python"
+    script(python, "")
+    (root / ".venv" / "interpreter").write_text(os.fspath(python.resolve()))
+    (root / ".venv" / "installed-test.toml").touch()
+    (root / "build" / "release").mkdir(parents=True)
+    for name, body in TOOLS.items():
+        script(tmp_path / "tools" / name, body)
+    return root
+
+
+def run(clone: Path, *arguments: str) -> str:
+    here = clone.parent
+    environment = {"PATH": f"{here / 'tools'}:/usr/bin:/bin", "HERE": os.fspath(here)}
+    result = subprocess.run(
+        [clone / "hakmem", *arguments], env=environment, capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 0, result.stderr
+    return result.stderr
+
+
+def test_what_was_configured_before_is_configured_again_with_what_is_installed(clone: Path) -> None:
+    configured = clone / "build" / "release" / "hakmem-configured"
+    configured.touch()
+    assert "libcmocka-dev" in run(clone, "test")
+    assert "libcmocka-dev" in (clone.parent / "installed").read_text()
+    assert not configured.exists()
+
+
+def test_nothing_is_configured_again_where_nothing_is_installed(clone: Path) -> None:
+    (clone.parent / "installed").touch()
+    configured = clone / "build" / "release" / "hakmem-configured"
+    configured.touch()
+    assert run(clone, "test") == ""
+    assert configured.exists()

@@ -38,7 +38,8 @@ void *hak_pvalloc(size_t size);
 /* Bytes of the block that may be used, at least what was asked for; 0 for NULL. */
 size_t hak_usable_size(const void *p);
 
-/* C23: free with the size (and alignment) of the request. Checked in the debug build. */
+/* C23: free with the size (and alignment) of the request. A size or alignment that the block does not have ends the
+ * program; a size that is too small does so in the builds `debug` and `secure` alone. */
 void hak_free_sized(void *p, size_t size);
 void hak_free_aligned_sized(void *p, size_t alignment, size_t size);
 

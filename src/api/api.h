@@ -42,4 +42,18 @@ HAK_INLINE void api_free(void *p, const char *what)
     secure_free(p, what);
 }
 
+HAK_INLINE void api_free_aligned(void *p, size_t alignment, const char *what)
+{
+    check_alignment(p, alignment, what);
+    api_free(p, what);
+}
+
+HAK_INLINE void api_free_sized(void *p, size_t alignment, size_t size, const char *what)
+{
+    check_alignment(p, alignment, what);
+    check_size(p, alignment, size, what);
+    check_in(p, what);
+    secure_free_sized(p, size, what);
+}
+
 #endif

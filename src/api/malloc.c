@@ -121,16 +121,12 @@ HAK_EXPORT size_t hak_usable_size(const void *p)
 
 HAK_EXPORT void hak_free_sized(void *p, size_t size)
 {
-    check_size(p, 1, size, "free_sized");
-    api_free(p, "free_sized");
-    (void)size;
+    api_free_sized(p, 1, size, "free_sized");
 }
 
 HAK_EXPORT void hak_free_aligned_sized(void *p, size_t alignment, size_t size)
 {
-    check_size(p, alignment, size, "free_aligned_sized");
-    api_free(p, "free_aligned_sized");
-    (void)alignment, (void)size;
+    api_free_sized(p, alignment, size, "free_aligned_sized");
 }
 
 HAK_EXPORT void *hak_alloc_at(size_t size, uintptr_t site)

@@ -95,38 +95,24 @@ HAK_EXPORT_HOT void _ZdlPv(void *p)
     api_free(p, "operator delete");
 }
 
-HAK_EXPORT void _ZdlPvRKSt9nothrow_t(void *p, const void *tag)
-{
-    (void)tag;
-    api_free(p, "operator delete");
-}
-
 HAK_EXPORT_HOT void _ZdlPvm(void *p, size_t size)
 {
-    check_size(p, 1, size, "operator delete");
-    (void)size;
-    api_free(p, "operator delete");
+    api_free_sized(p, 1, size, "operator delete");
 }
 
 HAK_EXPORT void _ZdlPvSt11align_val_t(void *p, size_t alignment)
 {
-    check_alignment(p, alignment, "operator delete");
-    (void)alignment;
-    api_free(p, "operator delete");
+    api_free_aligned(p, alignment, "operator delete");
 }
 
 HAK_EXPORT void _ZdlPvmSt11align_val_t(void *p, size_t size, size_t alignment)
 {
-    check_size(p, alignment, size, "operator delete");
-    (void)size, (void)alignment;
-    api_free(p, "operator delete");
+    api_free_sized(p, alignment, size, "operator delete");
 }
 
-HAK_EXPORT void _ZdlPvSt11align_val_tRKSt9nothrow_t(void *p, size_t alignment, const void *tag)
-{
-    (void)alignment, (void)tag;
-    api_free(p, "operator delete");
-}
+/* A tag (RKSt9nothrow_t) is not looked at: these are declared without. */
+void _ZdlPvRKSt9nothrow_t(void *p) SAME_AS(_ZdlPv);
+void _ZdlPvSt11align_val_tRKSt9nothrow_t(void *p, size_t alignment) SAME_AS(_ZdlPvSt11align_val_t);
 
 void *_Znam(size_t size) SAME_AS(_Znwm);
 void *_ZnamRKSt9nothrow_t(size_t size, const void *tag) SAME_AS(_ZnwmRKSt9nothrow_t);
@@ -134,11 +120,10 @@ void *_ZnamSt11align_val_t(size_t size, size_t alignment) SAME_AS(_ZnwmSt11align
 void *_ZnamSt11align_val_tRKSt9nothrow_t(size_t size, size_t alignment, const void *tag)
     SAME_AS(_ZnwmSt11align_val_tRKSt9nothrow_t);
 void _ZdaPv(void *p) SAME_AS(_ZdlPv);
-void _ZdaPvRKSt9nothrow_t(void *p, const void *tag) SAME_AS(_ZdlPvRKSt9nothrow_t);
+void _ZdaPvRKSt9nothrow_t(void *p) SAME_AS(_ZdlPv);
 void _ZdaPvm(void *p, size_t size) SAME_AS(_ZdlPvm);
 void _ZdaPvSt11align_val_t(void *p, size_t alignment) SAME_AS(_ZdlPvSt11align_val_t);
 void _ZdaPvmSt11align_val_t(void *p, size_t size, size_t alignment) SAME_AS(_ZdlPvmSt11align_val_t);
-void _ZdaPvSt11align_val_tRKSt9nothrow_t(void *p, size_t alignment, const void *tag)
-    SAME_AS(_ZdlPvSt11align_val_tRKSt9nothrow_t);
+void _ZdaPvSt11align_val_tRKSt9nothrow_t(void *p, size_t alignment) SAME_AS(_ZdlPvSt11align_val_t);
 
 #endif

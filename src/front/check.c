@@ -112,18 +112,11 @@ bool check_is_live(const void *p)
 #endif
 #if HAK_CHECKED || HAK_SECURE
 
-void check_alignment(const void *p, size_t alignment, const char *what)
-{
-    if (p != NULL && (!is_power_of_two(alignment) || ((uintptr_t)p & (alignment - 1)) != 0))
-        os_fatal("%s(%p): wrong alignment: %u was given", what, (uintptr_t)p, alignment);
-}
-
 void check_size(const void *p, size_t alignment, size_t size, const char *what)
 {
     if (p == NULL)
         return;
     check_live(p, what);
-    check_alignment(p, alignment, what);
     size_t usable = secure_size(p, what);
     size_t expected = HAK_SECURE ? size : front_usable_for(alignment, size);
     if (expected != usable)
@@ -132,3 +125,10 @@ void check_size(const void *p, size_t alignment, size_t size, const char *what)
 }
 
 #endif
+
+HAK_COLD void die_of_alignment(const void *p, size_t alignment, const char *what)
+{
+    check_live(p, what);
+    (void)secure_size(p, what); /* says so if there is no block at all */
+    os_fatal("%s(%p): wrong alignment: %u was given", what, (uintptr_t)p, alignment);
+}

@@ -1,5 +1,6 @@
 /* Exact map of live blocks, one bit per 8 bytes of the window: in the build `debug` every block is looked up on its way
- * in and out. In the others that is nothing; `secure` looks at what functions with a size or alignment are told. */
+ * in and out. In the others that is nothing. Exact sizes that functions are told are looked at in `secure` as well,
+ * alignments in every build. */
 #ifndef HAK_CHECK_H
 #define HAK_CHECK_H
 
@@ -37,8 +38,7 @@ HAK_INLINE void check_live(const void *p, const char *what)
 
 #if HAK_CHECKED || HAK_SECURE
 
-/* The alignment must be that of the request, and the size one that gives such a block. */
-void check_alignment(const void *p, size_t alignment, const char *what);
+/* The size must be one that gives such a block. */
 void check_size(const void *p, size_t alignment, size_t size, const char *what);
 
 #else
@@ -48,10 +48,16 @@ HAK_INLINE void check_size(const void *p, size_t alignment, size_t size, const c
     (void)p, (void)alignment, (void)size, (void)what;
 }
 
+#endif
+
+/* Ends the program: the block has no such alignment, or there is none. */
+_Noreturn void die_of_alignment(const void *p, size_t alignment, const char *what);
+
+/* The alignment must be one that the block has. */
 HAK_INLINE void check_alignment(const void *p, size_t alignment, const char *what)
 {
-    (void)p, (void)alignment, (void)what;
+    if (HAK_UNLIKELY((((uintptr_t)p | alignment) & (alignment - 1)) != 0) && p != NULL)
+        die_of_alignment(p, alignment, what);
 }
 
-#endif
 #endif

@@ -286,6 +286,14 @@ HAK_COLD void die_not_a_block(const void *p, const char *what, uintptr_t word)
     os_fatal("%s(%p): invalid pointer: it was not allocated by hakmem", what, at);
 }
 
+static size_t usable_of(const void *p, uintptr_t word)
+{
+    size_t unit = unit_of(p);
+    if (word > WORD_TAG_MAX)
+        return hak_classes[class_of_word(word)].size;
+    return word == WORD_SAMPLED ? sampled_usable(p) : slab_at(unit)->size;
+}
+
 /* ---- free ---- */
 
 static void free_block(void *p)
@@ -376,15 +384,26 @@ void front_free_slow(void *p)
         free_any(p);
 }
 
-/* ---- size and resize ---- */
-
-static size_t usable_of(const void *p, uintptr_t word)
+static HAK_COLD _Noreturn void die_of_size(const void *p, size_t size, size_t usable)
 {
-    size_t unit = unit_of(p);
-    if (word > WORD_TAG_MAX)
-        return hak_classes[class_of_word(word)].size;
-    return word == WORD_SAMPLED ? sampled_usable(p) : slab_at(unit)->size;
+    os_fatal("free_sized(%p): wrong size: %u was given for a block of %u bytes", (uintptr_t)p, size,
+             usable);
 }
+
+void front_free_sized_slow(void *p, size_t size)
+{
+    size_t unit = unit_of(p), usable = SIZE_MAX;
+    if (unit < hak_region.units) {
+        uintptr_t word = unit_word(unit);
+        if (word > WORD_TAG_MAX || is_block_start(p, unit, word))
+            usable = usable_of(p, word);
+    }
+    if (HAK_UNLIKELY(size > usable))
+        die_of_size(p, size, usable);
+    front_free_slow(p);
+}
+
+/* ---- size and resize ---- */
 
 size_t front_usable(const void *p, const char *what)
 {

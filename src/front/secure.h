@@ -39,6 +39,12 @@ void *secure_out_aligned(void *p, size_t size);
 size_t secure_size(const void *p, const char *what);
 /* The program gives the block back. Ends it if the block is not live, or something beside it was written. */
 void secure_free(void *p, const char *what);
+/* The same of one whose size the program names, which check_size has looked at. */
+HAK_INLINE void secure_free_sized(void *p, size_t size, const char *what)
+{
+    (void)size;
+    secure_free(p, what);
+}
 /* As realloc. NULL: no memory, and the block stays as it is. */
 void *secure_realloc(void *p, size_t size, const char *what);
 /* Looks through the blocks that wait in the calling thread and in ended ones, which then do not wait any longer. */
@@ -74,6 +80,12 @@ HAK_INLINE void secure_free(void *p, const char *what)
 {
     (void)what;
     front_free(p);
+}
+
+HAK_INLINE void secure_free_sized(void *p, size_t size, const char *what)
+{
+    (void)what;
+    front_free_sized(p, size);
 }
 
 HAK_INLINE void *secure_realloc(void *p, size_t size, const char *what)

@@ -15,13 +15,14 @@
  * numbers (magazine_kept); its thread reads them as plain words, which lets the compiler compare in
  * memory. A zeroed one is empty and full, and so takes the slow path either way. */
 struct magazine {
-    void **top;   /* the newest block; end: empty, start: full */
-    void **end;   /* one past the oldest. Closed: the first slot, so that it looks empty */
-    void **start; /* the first slot. Closed: MAGAZINE_CLOSED, so that it looks full */
-    uint32_t
+    void **top;    /* the newest block; end: empty, start: full */
+    void **end;    /* one past the oldest. Closed: the first slot, so that it looks empty */
+    void **start;  /* the first slot. Closed: MAGAZINE_CLOSED, so that it looks full */
+    uint32_t size; /* of its blocks; set before it is first opened */
+    uint16_t
         cap; /* slots, a power of two; 0: none. Changed under the heap's lock, as the next two */
-    uint16_t batch;  /* blocks that the last refill asked for; 0 after it was emptied */
-    uint16_t swings; /* wider than it is long, since that last changed (refill.c) */
+    uint8_t batch;  /* blocks that the last refill asked for; 0 after it was emptied */
+    uint8_t swings; /* wider than it is long, since that last changed (refill.c) */
 };
 
 enum { MAGAZINE_SHIFT = 5 };
@@ -44,13 +45,19 @@ HAK_INLINE void *magazine_pop(struct magazine *m)
     return *top;
 }
 
-HAK_INLINE bool magazine_push(struct magazine *m, void *p)
+/* It has room. */
+HAK_INLINE void magazine_put(struct magazine *m, void *p)
 {
     void **top = m->top;
-    if (HAK_UNLIKELY((uintptr_t)top <= (uintptr_t)m->start))
-        return false;
     top[-1] = p;
     magazine_set_top(m, top - 1);
+}
+
+HAK_INLINE bool magazine_push(struct magazine *m, void *p)
+{
+    if (HAK_UNLIKELY((uintptr_t)m->top <= (uintptr_t)m->start))
+        return false;
+    magazine_put(m, p);
     return true;
 }
 
@@ -107,7 +114,7 @@ HAK_INLINE void magazine_exchange(struct magazine *m, void **slots, uint32_t cap
     magazine_set_top(m, slots + cap);
     atomic_signal_fence(memory_order_seq_cst);
     __atomic_store_n(&m->end, slots, __ATOMIC_RELAXED);
-    m->cap = cap;
+    m->cap = (uint16_t)cap;
     m->swings = 0;
 }
 

@@ -81,6 +81,7 @@ static void exchange_slots(struct heap *h, uint32_t class, void **slots, uint32_
     struct magazine *m = magazine_of(h, class);
     void **old = magazine_slots(m);
     uint32_t before = m->cap;
+    m->size = hak_classes[class].size;
     magazine_exchange(m, slots, cap);
     h->classes[class].spilled = 0; /* that was in the old slots; a fork's child may still say so */
     if (before != 0)
@@ -231,9 +232,9 @@ static uint32_t next_batch(struct magazine *m, uint32_t class)
 {
     if (class >= FIRST_PAGED)
         return m->batch = 1; /* each is a slab of its own: nothing is saved by taking more */
-    uint32_t most = (m->cap + 1) / 2 < BATCH_MAX ? (m->cap + 1) / 2 : BATCH_MAX;
+    uint32_t half = (m->cap + 1U) / 2, most = half < BATCH_MAX ? half : BATCH_MAX;
     uint32_t batch = m->batch != 0 ? 2U * m->batch : BATCH_FIRST;
-    m->batch = (uint16_t)(batch < most ? batch : most);
+    m->batch = (uint8_t)(batch < most ? batch : most);
     return m->batch;
 }
 

@@ -2,6 +2,11 @@
 #include "unit.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "front/front.h"
 #include "heap/registry.h"
@@ -171,6 +176,49 @@ static void free_keeps_errno(void **state)
     assert_int_equal(errno, 4711);
 }
 
+static void a_free_may_name_all_the_block_has_or_less(void **state)
+{
+    (void)state;
+    for (size_t size = 0; size <= 5 * MIB; size = next_size(size)) {
+        size_t usable = front_usable_for(1, size), named[] = {usable, size, size / 2, 0};
+        for (size_t i = 0; i < ARRAY_LENGTH(named); i++) {
+            void *p = front_alloc(size);
+            assert_at(p != NULL, size);
+            front_free_sized(p, named[i]);
+        }
+    }
+    front_free_sized(NULL, MIB);
+}
+
+static bool ends_by_abort(void *p, size_t size)
+{
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        dup2(open("/dev/null", O_WRONLY | O_CLOEXEC), STDERR_FILENO);
+        signal(SIGABRT, SIG_DFL); /* cmocka has a handler */
+        front_free_sized(p, size);
+        _exit(0);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT;
+}
+
+static void a_free_that_names_more_ends_the_program(void **state)
+{
+    (void)state;
+    static const size_t sizes[] = {8, 48, 1000, 20 * KIB, 100 * KIB, 3 * MIB};
+    for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++) {
+        void *p = front_alloc(sizes[i]);
+        size_t usable = front_usable(p, "test");
+        assert_at(!ends_by_abort(p, usable), sizes[i]);
+        assert_at(ends_by_abort(p, usable + 1), sizes[i]);
+        assert_at(ends_by_abort(p, SIZE_MAX), sizes[i]);
+        front_free(p);
+    }
+}
+
 static void trim_leaves_nothing_dirty(void **state)
 {
     (void)state;
@@ -281,6 +329,8 @@ int main(void)
         cmocka_unit_test(too_much_fails_with_enomem),
         cmocka_unit_test(a_failing_realloc_leaves_the_block),
         cmocka_unit_test(free_keeps_errno),
+        cmocka_unit_test(a_free_may_name_all_the_block_has_or_less),
+        cmocka_unit_test(a_free_that_names_more_ends_the_program),
         cmocka_unit_test(trim_leaves_nothing_dirty),
         cmocka_unit_test(a_handler_works_beside_the_heap),
         cmocka_unit_test(a_thread_works_on_after_its_exit_hook),

@@ -206,12 +206,17 @@ void *front_alloc_slow(size_t size)
     return alloc_missed(size);
 }
 
+static void *clear(void *p, size_t request)
+{
+    return memset(p, 0, request - SECURE_WORD);
+}
+
 static HAK_NOINLINE void *zeroed_missed(size_t size)
 {
     bool zeroed;
     void *p = size <= SLAB_MAX ? class_or_fail(class_for(size), size, &zeroed)
                                : pages_or_fail(size, 1, &zeroed);
-    return p == NULL || zeroed ? p : memset(p, 0, size);
+    return p == NULL || zeroed ? p : clear(p, size);
 }
 
 void *front_alloc_zeroed_slow(size_t size)
@@ -222,7 +227,7 @@ void *front_alloc_zeroed_slow(size_t size)
         p = pop_counted(h, magazine_at(h, h->small_offset[(size + 7) / 8]), size);
     else if (size <= SLAB_MAX)
         p = pop_counted(h, magazine_at(h, hak_mid_offset[(size - 1) / MID_STEP]), size);
-    return HAK_LIKELY(p != NULL) ? memset(p, 0, size) : zeroed_missed(size);
+    return HAK_LIKELY(p != NULL) ? clear(p, size) : zeroed_missed(size);
 }
 
 /* CLASS_COUNT: whole pages. */

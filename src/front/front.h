@@ -89,11 +89,12 @@ HAK_INLINE void *pop_counted(struct heap *h, struct magazine *m, size_t size)
     return HAK_UNLIKELY(is_empty) || !count_down(h, size) ? NULL : magazine_pop(m);
 }
 
-/* Zeroed memory. */
+/* Zeroed memory; in the build `secure` without the request's last word: a free of the block behind this one may look at
+ * that at any time, and must not see it half cleared. */
 HAK_INLINE void *front_alloc_zeroed(size_t size)
 {
     struct heap *h = hak_thread.heap;
-    if (size <= CLEAR_SMALL_MAX) {
+    if (!HAK_SECURE && size <= CLEAR_SMALL_MAX) {
         void *p = pop_counted(h, magazine_at(h, h->small_offset[(size + 7) / 8]), size);
         if (HAK_LIKELY(p != NULL))
             return clear_small(p, size);

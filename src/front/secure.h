@@ -16,9 +16,10 @@
 #include "front/front.h"
 #include "os/os.h"
 
-#if HAK_SECURE
+/* Bytes of the last word of what secure_request says. */
+enum { SECURE_WORD = HAK_SECURE ? sizeof(uint64_t) : 0 };
 
-enum { SECURE_WORD = sizeof(uint64_t) };
+#if HAK_SECURE
 
 /* Bytes to allocate for a request; it stays what it is if it is larger than can be had. */
 HAK_INLINE size_t secure_request(size_t size)

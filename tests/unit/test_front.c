@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "front/front.h"
+#include "front/secure.h"
 #include "heap/registry.h"
 #include "heap/runs.h"
 
@@ -78,9 +78,26 @@ static void zeroed_blocks_are_zero(void **state)
         assert_at(dirty != NULL, size);
         fill(dirty, size, 'x');
         front_free(dirty);
-        void *p = front_alloc_zeroed(size);
+        void *p = front_alloc_zeroed(secure_request(size));
         assert_at(p != NULL && is_zero(p, size), size);
         fill(p, size, 'x');
+        front_free(p);
+    }
+}
+
+/* In the build `secure` a free of the block behind may look at it meanwhile. */
+static void the_last_word_is_not_cleared(void **state)
+{
+    (void)state;
+    if (!HAK_SECURE)
+        skip();
+    for (size_t size = 1; size <= 5 * KIB; size++) {
+        char *p = front_alloc(secure_request(size));
+        char *last = p + front_usable(p, "test") - 8;
+        fill(last, 8, 'x');
+        front_free(p);
+        assert_at(front_alloc_zeroed(secure_request(size)) == p, size);
+        assert_at(is_zero(p, size) && is_filled(last, 8, 'x'), size);
         front_free(p);
     }
 }
@@ -323,6 +340,7 @@ int main(void)
         cmocka_unit_test(blocks_fit_and_are_aligned),
         cmocka_unit_test(live_blocks_do_not_overlap),
         cmocka_unit_test(zeroed_blocks_are_zero),
+        cmocka_unit_test(the_last_word_is_not_cleared),
         cmocka_unit_test(alignments_are_kept),
         cmocka_unit_test(realloc_keeps_the_content),
         cmocka_unit_test(a_small_change_stays_in_place),

@@ -8,7 +8,7 @@
 
 #include "control/options.h"
 #include "control/place.h"
-#include "front/front.h"
+#include "front/secure.h"
 #include "live_here.h"
 #include "os/os.h"
 #include "profile/arena.h"
@@ -411,7 +411,7 @@ static void resized_zeroed_and_aligned(void **state)
     assert_ptr_equal(front_realloc(p, old - 8), p);
     front_free(p);
     for (size_t size = 16; size < 60000; size += size / 3) {
-        char *z = front_alloc_zeroed(size);
+        char *z = front_alloc_zeroed(secure_request(size));
         assert_at(guarded_owns(z) && is_zero(z, size), size);
         memset(z, 7, size);
         front_free(z);

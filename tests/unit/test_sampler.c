@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "control/options.h"
-#include "front/front.h"
+#include "front/secure.h"
 #include "live/live.h"
 #include "live_here.h"
 #include "profile/arena.h"
@@ -180,7 +180,7 @@ static void sampled_blocks_are_resized_zeroed_and_aligned(void **state)
     }
     front_free(p);
     for (size_t i = 0; i < SIZES; i++) {
-        char *z = front_alloc_zeroed(sizes[i]);
+        char *z = front_alloc_zeroed(secure_request(sizes[i]));
         for (size_t j = 0; j < sizes[i]; j++)
             assert_int_equal(z[j], 0);
         memset(z, 7, sizes[i]);

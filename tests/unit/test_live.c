@@ -233,12 +233,13 @@ static void check_units(void)
                                       [UNIT_RUN] = WORD_RUN,
                                       [UNIT_BIG] = WORD_BIG};
     for (size_t unit = 0; unit < region_top() * GRANULE_UNITS; unit++) {
-        uint32_t kind = load_relaxed(&live_area()->units[unit].what) & 15;
+        uint32_t what = load_relaxed(&live_area()->units[unit].what), kind = what & 15;
         uintptr_t word = unit_word(unit);
         assert_at(kind == 0 || unit < used_rows(LIVE_TABLE_units), unit); /* or nobody reads it */
-        if (kind == UNIT_SLAB)
+        if (kind == UNIT_SLAB) {
             assert_at(word > WORD_TAG_MAX, unit);
-        else if (kind == 0)
+            assert_at(what >> 8 == class_of_word(word), unit);
+        } else if (kind == 0)
             assert_at(word == WORD_NONE || word == WORD_FREED, unit);
         else
             assert_at(word == words[kind], unit);

@@ -5,7 +5,9 @@
 #include "base/probe.h"
 #include "control/options.h"
 #include "os/os.h"
+#include "pages/pages.h"
 #include "slab/slab.h"
+#include "super/super.h"
 
 enum {
     CACHE_SLOTS = 64,
@@ -198,7 +200,7 @@ static void *make_block(struct cached c, size_t usable)
 
 /* ---- pages that move ----
  * What lies apart in the cache and is wanted in one piece comes together by moving pages, not bytes: a
- * granule costs one call, where new pages would cost 512 faults. */
+ * granule costs one call, where new pages would cost 512 faults. So does what other kinds of memory have free. */
 
 static void mark_moved(size_t granule)
 {
@@ -234,14 +236,30 @@ static struct cached take_piece(size_t granules)
     return big.cached > 0 ? cut_end(&big.cache[0], granules) : (struct cached){0, 0, 0};
 }
 
-static bool take_piece_locked(size_t granules, struct cached *c)
+/* What other kinds of memory have freed as a whole. */
+static struct cached take_whole(void)
+{
+    ptrdiff_t granule = pages_take_whole();
+    if (granule < 0)
+        granule = supers_take_whole();
+    if (granule < 0)
+        return (struct cached){0, 0, 0};
+    region_purge_maps((size_t)granule);
+    return (struct cached){(size_t)granule, 1, 0};
+}
+
+/* Out of the cache, or a granule of another kind. False: nothing is to be had, or has been moved too often. */
+static bool take_dirty(size_t granules, struct cached *c)
 {
     *c = (struct cached){0, 0, 0};
-    if (load_relaxed(&hak_big.cached_bytes) == 0 || !lock_take_if_safe(&big.lock))
+    if (load_relaxed(&big.moved_count) + granules > MOVED_MOST)
         return false;
-    if (load_relaxed(&big.moved_count) + granules <= MOVED_MOST)
+    if (load_relaxed(&hak_big.cached_bytes) != 0 && lock_take_if_safe(&big.lock)) {
         *c = take_piece(granules);
-    lock_release(&big.lock);
+        lock_release(&big.lock);
+    }
+    if (c->granules == 0)
+        *c = take_whole();
     return c->granules != 0;
 }
 
@@ -270,15 +288,14 @@ static void lose(size_t granule, size_t n, size_t at)
         drop((struct cached){granule + at + 1, n - at - 1, 0});
 }
 
-/* Gives n granules that were just taken from the region pages from the cache; `*filled`: how many got some.
+/* Gives n granules that were just taken from the region pages from the cache, or of what else is free; `*filled`: how many got some.
  * False: they had to be given up. */
-static bool fill_from_cache(size_t granule, size_t n, size_t *filled)
+static bool fill_from_dirty(size_t granule, size_t n, size_t *filled)
 {
     struct cached c;
     enum outcome last = MOVED;
     *filled = 0;
-    while (*filled < n && last == MOVED && region_can_forget() &&
-           take_piece_locked(n - *filled, &c)) {
+    while (*filled < n && last == MOVED && region_can_forget() && take_dirty(n - *filled, &c)) {
         size_t done = 0, to = granule + *filled;
         while (done < c.granules && (last = move_granule(c.granule + done, to + done)) == MOVED)
             done++;
@@ -326,7 +343,7 @@ static bool extend(struct cached *c, size_t granules)
     bool zeroed;
     size_t end = c->granule + c->granules, more = granules - c->granules;
     size_t filled;
-    if (!region_extend(end, more, &zeroed) || !fill_from_cache(end, more, &filled)) {
+    if (!region_extend(end, more, &zeroed) || !fill_from_dirty(end, more, &filled)) {
         put_back(*c);
         return false;
     }
@@ -375,7 +392,7 @@ static void *alloc_fresh(size_t granules, size_t alignment, size_t usable, enum 
     if (granule < 0)
         return NULL;
     size_t filled;
-    if (!fill_from_cache((size_t)granule, granules, &filled))
+    if (!fill_from_dirty((size_t)granule, granules, &filled))
         return NULL;
     *zeroed = *zeroed && filled == 0;
     if (filled == 0)
@@ -453,7 +470,7 @@ static bool extend_block(size_t granule, struct slab *s, size_t granules)
     if (cached < more) {
         size_t filled, rest = more - cached;
         if (!region_extend(end + cached, rest, &zeroed) ||
-            !fill_from_cache(end + cached, rest, &filled)) {
+            !fill_from_dirty(end + cached, rest, &filled)) {
             if (cached > 0)
                 put_back((struct cached){end, cached, cached << GRANULE_SHIFT});
             return false;
@@ -489,7 +506,7 @@ static void *move(size_t granule, struct slab *s, size_t granules, size_t usable
     ptrdiff_t to = region_take(granules, GRANULE_SIZE, &zeroed);
     if (to < 0)
         return NULL;
-    if (!fill_from_cache((size_t)to + old, granules - old, &filled)) {
+    if (!fill_from_dirty((size_t)to + old, granules - old, &filled)) {
         drop((struct cached){(size_t)to, old, 0});
         return NULL;
     }

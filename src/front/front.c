@@ -158,6 +158,7 @@ static void *class_or_fail(uint32_t class, size_t size, bool *zeroed)
         make_room();
         p = alloc_class(class, size, zeroed);
     }
+    purge_pay_if_owed();
     give_back_if_due();
     return HAK_LIKELY(p != NULL) ? p : no_memory();
 }
@@ -171,6 +172,7 @@ static void *pages_or_fail(size_t size, size_t alignment, bool *zeroed)
         make_room();
         p = alloc_pages(size, alignment, zeroed);
     }
+    purge_pay_if_owed();
     give_back_if_due();
     return HAK_LIKELY(p != NULL) ? p : no_memory();
 }
@@ -468,6 +470,7 @@ static HAK_NOINLINE void *realloc_slow(void *p, uintptr_t word, size_t size)
         memcpy(q, p, old < size ? old : size);
         front_free(p);
     }
+    purge_pay_if_owed();
     purge_if_due();
     return q;
 }

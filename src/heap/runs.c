@@ -43,7 +43,7 @@ void *run_alloc(struct heap *h, size_t size, size_t alignment, bool *zeroed)
     if (page < 0)
         return NULL;
     if (*zeroed)
-        purge_note_fresh((size_t)n << page_shift());
+        purge_note_fresh((size_t)n << page_shift(), MEMORY_PAGES);
     size_t unit = unit_of_page((size_t)page);
     struct slab *s = slab_at(unit);
     s->run_at = place_in_unit((size_t)page);
@@ -74,7 +74,7 @@ bool run_resize(struct heap *h, size_t unit, size_t size)
     if (n > before && !pages_extend(end, n - before, &zeroed))
         return false;
     if (zeroed)
-        purge_note_fresh((size_t)(n - before) << page_shift());
+        purge_note_fresh((size_t)(n - before) << page_shift(), MEMORY_PAGES);
     if (n < before)
         pages_give(end - (before - n), before - n);
     s->size = (size_t)n << page_shift();

@@ -313,11 +313,11 @@ static size_t purge_dirty(size_t keep)
     return purged;
 }
 
-static bool take_whole_granule(struct run *r)
+static bool take_whole_granule(enum kind kind, struct run *r)
 {
     if (!lock_take_if_safe(&pages.lock))
         return false;
-    uint32_t link = pages.list[CLEAN][granule_pages()];
+    uint32_t link = pages.list[kind][granule_pages()];
     if (link != 0) {
         *r = remove_at(link - 1);
         add(&hak_pages.granules, (size_t)0 - 1);
@@ -330,12 +330,22 @@ static bool take_whole_granule(struct run *r)
 static void give_whole_granules(void)
 {
     struct run r;
-    while (take_whole_granule(&r)) {
+    while (take_whole_granule(CLEAN, &r)) {
         size_t granule = r.first / granule_pages();
         clear_granule(granule);
         region_purge_maps(granule);
         region_give(granule, 1, true);
     }
+}
+
+ptrdiff_t pages_take_whole(void)
+{
+    struct run r;
+    if (pages_dirty() == 0 || !take_whole_granule(DIRTY, &r))
+        return REGION_NONE;
+    size_t granule = r.first / granule_pages();
+    clear_granule(granule);
+    return (ptrdiff_t)granule;
 }
 
 size_t pages_purge(size_t keep)

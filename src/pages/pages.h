@@ -46,6 +46,10 @@ HAK_INLINE size_t pages_granules(void)
     return load_relaxed(&hak_pages.granules);
 }
 
+/* A granule of which all pages are free and some dirty becomes the caller's, with unknown content. REGION_NONE: none is
+ * found. */
+ptrdiff_t pages_take_whole(void);
+
 struct lock *pages_lock(void);
 
 HAK_INLINE uint32_t page_shift(void)

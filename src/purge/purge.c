@@ -12,7 +12,9 @@ enum {
     IN_USE_SHARE = 16,
     SCATTER_SHARE = 3,
     SLACK_SHARE = 8,
-    FREES_PER_LOOK = 16
+    FREES_PER_LOOK = 16,
+    PAID_IN_MS = 64 << 10, /* bytes: 16 page faults take about a fortieth of that */
+    PAID_AHEAD_MS = 128
 };
 
 #define SLACK_MIN ((size_t)2 * UNIT_SIZE)
@@ -33,9 +35,12 @@ static struct {
      * memory is taken from the kernel and where much is free, so it misses `retain` at most. */
     _Atomic uint64_t window_ms; /* when the current window began */
     _Atomic size_t most, least, most_before, least_before;
+    uint64_t paid_to_ms;    /* under the lock */
+    _Atomic size_t highest; /* footprint, but for what is yet to be paid; 0: not followed yet */
 } purge;
 
 _Atomic size_t hak_purge_allowed;
+_Atomic enum memory_kind hak_purge_owed_for;
 
 static size_t in_use_now(void)
 {
@@ -145,27 +150,74 @@ static HAK_NOINLINE void regret(size_t bytes, size_t recent)
                   least_of(before + 2 * largest_of(regretted, hak_options.retain), most));
 }
 
-static HAK_NOINLINE void follow_growth(size_t in_use, size_t bytes)
+/* ---- the footprint: what is in use and free memory that keeps its pages ----
+ * Kept pages spare faults, but as another kind of memory than what is wanted they make the process larger than it ever
+ * had to be. So growth beyond the highest footprint is paid from the other kinds, if it can be. Each byte of growth is
+ * paid for once, so all that this ever purges is hardly more than the highest footprint. */
+
+/* Of big blocks as much as a granule goes back at once: payments that are much smaller would cost more than they are. */
+#define OWED_LEAST (GRANULE_SIZE / 2)
+
+static size_t less(size_t a, size_t b)
 {
+    return a > b ? a - b : 0;
+}
+
+static size_t dirty_of(enum memory_kind kind)
+{
+    switch (kind) {
+    case MEMORY_UNITS:
+        return units_dirty() * UNIT_SIZE;
+    case MEMORY_PAGES:
+        return pages_dirty();
+    default:
+        return big_cached_bytes();
+    }
+}
+
+/* Of the kinds beside this one. The default of retain is for what comes and goes; who sets it means it. */
+static size_t payable_by_others(enum memory_kind kind)
+{
+    size_t own = dirty_of(kind);
+    bool is_set = hak_option_sources.retain != OPTION_DEFAULT;
+    return less(purge_free_bytes(), is_set ? largest_of(own, hak_options.retain) : own);
+}
+
+static void note_footprint(size_t footprint, enum memory_kind kind)
+{
+    size_t highest = load_relaxed(&purge.highest);
+    if (footprint <= highest)
+        return;
+    if (highest == 0 || payable_by_others(kind) < OWED_LEAST)
+        store_relaxed(&purge.highest, footprint);
+    else if (footprint - highest >= OWED_LEAST)
+        store_relaxed(&hak_purge_owed_for, kind);
+}
+
+static HAK_NOINLINE void follow_growth(size_t in_use, size_t bytes, enum memory_kind kind)
+{
+    note_footprint(in_use + purge_free_bytes(), kind);
     (void)learnt_to_keep(in_use);
     pressure_note_growth(in_use + purge_dirty_bytes(), bytes);
 }
 
-void purge_note_fresh(size_t bytes)
+void purge_note_fresh(size_t bytes, enum memory_kind kind)
 {
     size_t recent = load_relaxed(&purge.recent), in_use = in_use_now();
     note_demand(in_use);
     if (is_followed(in_use))
-        follow_growth(in_use, bytes);
+        follow_growth(in_use, bytes, kind);
     if (HAK_UNLIKELY(recent != 0))
         regret(bytes, recent);
 }
 
 /* ---- purge ---- */
 
-static size_t less(size_t a, size_t b)
+static void note_purged(size_t bytes)
 {
-    return a > b ? a - b : 0;
+    add_relaxed(&purge.total, bytes);
+    pressure_gave(bytes);
+    probe_purge(bytes);
 }
 
 /* Big blocks first, then runs: one call gives most back. */
@@ -176,9 +228,7 @@ static size_t purge_down_to(size_t keep)
     size_t bytes = big_purge(less(keep, pages_dirty() + units_dirty() * UNIT_SIZE));
     bytes += pages_purge(less(keep, big_cached_bytes() + units_dirty() * UNIT_SIZE));
     bytes += supers_purge(less(keep, big_cached_bytes() + pages_dirty()) / UNIT_SIZE) * UNIT_SIZE;
-    add_relaxed(&purge.total, bytes);
-    pressure_gave(bytes);
-    probe_purge(bytes);
+    note_purged(bytes);
     return bytes;
 }
 
@@ -212,7 +262,7 @@ void purge_note_big(void)
     size_t fresh = big_fresh_bytes(), seen = load_relaxed(&purge.big_fresh_seen);
     if (fresh != seen) {
         store_relaxed(&purge.big_fresh_seen, fresh);
-        purge_note_fresh(fresh - seen);
+        purge_note_fresh(fresh - seen, MEMORY_BIG);
     } else {
         (void)learnt_to_keep(in_use_now());
     }
@@ -229,6 +279,58 @@ void purge_look(size_t dirty)
     hak_thread.until_look = FREES_PER_LOOK;
     if (dirty > allowed + slack(allowed))
         purge_excess(allowed);
+}
+
+/* Big blocks last, which can be given in granules alone. */
+static size_t purge_others(enum memory_kind kind, size_t most)
+{
+    size_t bytes = 0;
+    if (kind != MEMORY_UNITS)
+        bytes = supers_purge(less(units_dirty(), most / UNIT_SIZE)) * UNIT_SIZE;
+    if (kind != MEMORY_PAGES)
+        bytes += pages_purge(less(pages_dirty(), less(most, bytes)));
+    if (kind != MEMORY_BIG)
+        bytes += big_purge(less(big_cached_bytes(), less(most, bytes)));
+    return bytes;
+}
+
+/* Where kinds take turns the same pages would be paid over and over. So the time that touching them anew costs has a
+ * budget: bytes take their time, and may be that much ahead of the clock. (The generic cell rate algorithm of ITU-T
+ * I.371.) */
+static bool may_pay(size_t bytes)
+{
+    uint64_t now = os_now_ms();
+    purge.paid_to_ms = purge.paid_to_ms > now ? purge.paid_to_ms : now;
+    if (purge.paid_to_ms - now > PAID_AHEAD_MS)
+        return false;
+    purge.paid_to_ms += bytes / PAID_IN_MS;
+    return true;
+}
+
+static void pay_locked(void)
+{
+    enum memory_kind kind = exchange_acquire(&hak_purge_owed_for, MEMORY_NONE);
+    if (kind == MEMORY_NONE) /* another thread was faster */
+        return;
+    size_t highest = load_relaxed(&purge.highest),
+           owed = less(in_use_now() + purge_free_bytes(), highest);
+    if (!may_pay(owed)) {
+        store_relaxed(&purge.highest, highest + owed);
+        return;
+    }
+    note_purged(purge_others(kind, least_of(owed, payable_by_others(kind))));
+    store_relaxed(&purge.highest, largest_of(highest, in_use_now() + purge_free_bytes()));
+}
+
+HAK_COLD void purge_pay(void)
+{
+    thread_enter(); /* see purge_excess */
+    if (lock_try(&purge.lock)) {
+        pay_locked();
+        lock_release(&purge.lock);
+        purge_show();
+    }
+    thread_leave();
 }
 
 HAK_COLD void purge_log(const struct decision *d)

@@ -28,22 +28,32 @@
 #include "pressure/pressure.h"
 #include "super/super.h"
 
+/* What free memory is cut into, and cannot be used as another of: units, runs of pages, granules of big blocks. */
+enum memory_kind { MEMORY_NONE, MEMORY_UNITS, MEMORY_PAGES, MEMORY_BIG };
+
 /* Into the mind's log, within thread_enter. While another thread purges it is left out. */
 void purge_log(const struct decision *d);
 
 /* Begins with what earlier runs have learnt, as the setting `rules` says. */
 void purge_load_rules(void);
 
-/* Fresh pages had to be taken from the kernel: if the like was purged a moment ago, keep more. */
-void purge_note_fresh(size_t bytes);
+/* Fresh pages of a kind had to be taken from the kernel: if the like was purged a moment ago, keep more. If that makes the
+ * process larger than ever while other kinds are free, purge_pay gives those back. */
+void purge_note_fresh(size_t bytes, enum memory_kind kind);
 
 /* The same for what big blocks took since the last call. */
 void purge_note_big(void);
 
-/* Free memory that keeps its pages. */
+/* Free memory that keeps its pages and can be purged here. */
+HAK_INLINE size_t purge_free_bytes(void)
+{
+    return units_dirty() * UNIT_SIZE + pages_dirty() + big_cached_bytes();
+}
+
+/* All free memory that keeps its pages. */
 HAK_INLINE size_t purge_dirty_bytes(void)
 {
-    return units_dirty() * UNIT_SIZE + pages_dirty() + big_cached_bytes() + kept_bytes();
+    return purge_free_bytes() + kept_bytes();
 }
 
 void purge_look(size_t dirty);
@@ -60,6 +70,18 @@ HAK_INLINE void purge_if_due(void)
         return;
     if (dirty > load_relaxed(&hak_purge_allowed) || hak_thread.until_look-- == 0)
         purge_look(dirty);
+}
+
+/* The kind whose growth is to be paid from the others. */
+extern _Atomic enum memory_kind hak_purge_owed_for __attribute__((visibility("hidden")));
+
+void purge_pay(void);
+
+/* Called without any lock, after memory was allocated or resized. */
+HAK_INLINE void purge_pay_if_owed(void)
+{
+    if (HAK_UNLIKELY(load_relaxed(&hak_purge_owed_for) != MEMORY_NONE))
+        purge_pay();
 }
 
 /* The next purge_if_due of this thread looks: much was freed at once. */

@@ -5,7 +5,14 @@
 #include "os/os.h"
 #include "pressure/pressure.h"
 
-enum { ALL_FREE = -1, BITS = 64, PURGE_RUN = 4 /* units: 256 KiB */ };
+enum {
+    ALL_FREE = -1,
+    BITS = 64,
+    PURGE_RUN = 4, /* units: 256 KiB */
+    WHOLE_LEAST =
+        GRANULE_UNITS /
+        2 /* dirty ones of all SuperSlabs, for one to be looked for that is free as a whole */
+};
 
 #define GROUPS (((size_t)1 << 42) / GRANULE_SIZE / BITS)
 
@@ -267,6 +274,43 @@ static size_t purge_super(size_t granule, uint32_t shortest)
             purged += purge_claimed(granule, mask);
     }
     return purged;
+}
+
+/* Claimed as a whole it is nobody's SuperSlab any more. */
+static void super_to_granule(size_t granule)
+{
+    struct super *s = super_at(granule);
+    bit_clear(purgeable_bits(granule), granule);
+    sub_relaxed(&hak_supers.dirty, (size_t)__builtin_popcount(load_relaxed(&s->dirty)));
+    sub_relaxed(&hak_supers.mapped, 1);
+    store_relaxed(&s->dirty, 0);
+    store_relaxed(&s->written, 0);
+}
+
+static bool take_whole_in(size_t granule)
+{
+    const struct super *s = super_at(granule);
+    if (load_relaxed(&s->free) != (uint32_t)ALL_FREE || load_relaxed(&s->dirty) == 0 ||
+        !claim(granule, (uint32_t)ALL_FREE))
+        return false;
+    super_to_granule(granule);
+    return true;
+}
+
+ptrdiff_t supers_take_whole(void)
+{
+    if (units_dirty() < WHOLE_LEAST)
+        return REGION_NONE;
+    for (size_t w = (region_top() + BITS - 1) / BITS; w-- > 0;) {
+        /* relaxed: what is found is claimed, which acquires. */
+        for (uint64_t bits = load_relaxed(&super_groups[w].purgeable); bits != 0;
+             bits &= bits - 1) {
+            size_t granule = w * BITS + lowest_bit(bits);
+            if (take_whole_in(granule))
+                return (ptrdiff_t)granule;
+        }
+    }
+    return REGION_NONE;
 }
 
 static bool still_purgeable(size_t granule)

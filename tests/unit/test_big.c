@@ -6,7 +6,9 @@
 #include "big/big.h"
 #include "control/options.h"
 #include "os/os.h"
+#include "pages/pages.h"
 #include "slab/slab.h"
+#include "super/super.h"
 
 /* Which of the next moves is refused, and whether its target is then gone, too. */
 static int refused_move = -1;
@@ -211,6 +213,38 @@ static void pages_of_scattered_ones_come_together(void **state)
     assert_true(zeroed && is_zero(other, 12 * MIB));
     release(other);
     release_all(between, 3);
+}
+
+/* What other kinds of memory have freed as a whole moves as well. */
+static void pages_of_other_kinds_come_together(void **state)
+{
+    (void)state;
+    if (!region_can_forget())
+        skip();
+    bool zeroed = true;
+    (void)pages_purge(0);
+    (void)supers_purge(0);
+    ptrdiff_t unit = units_take(GRANULE_UNITS, &zeroed);
+    ptrdiff_t page = pages_take((uint32_t)(GRANULE_SIZE >> page_shift()), 1, &zeroed);
+    assert_true(unit >= 0 && page >= 0);
+    char *of_units = unit_address((size_t)unit), *of_pages = page_address((size_t)page);
+    stamp(of_units, GRANULE_SIZE);
+    stamp(of_pages, GRANULE_SIZE);
+    units_give((size_t)unit, GRANULE_UNITS, GRANULE_UNITS);
+    pages_give((size_t)page, (uint32_t)(GRANULE_SIZE >> page_shift()));
+    size_t fresh = big_fresh_bytes(), supers = supers_mapped(), granules = pages_granules();
+    char *p = big_alloc(3 * GRANULE_SIZE, 1, BIG_PLAIN, &zeroed);
+    assert_non_null(p);
+    assert_false(zeroed);
+    assert_int_equal(big_fresh_bytes() - fresh, GRANULE_SIZE);
+    assert_int_equal(units_dirty() + pages_dirty(), 0);
+    assert_true(supers_mapped() == supers - 1 && pages_granules() == granules - 1);
+    assert_true(has_stamp(p, GRANULE_SIZE) && has_stamp(p + GRANULE_SIZE, GRANULE_SIZE));
+    memset(p, 'x', 3 * GRANULE_SIZE);
+    unit = units_take(GRANULE_UNITS, &zeroed); /* the old places can be used again */
+    assert_true(unit >= 0 && zeroed && is_zero(unit_address((size_t)unit), GRANULE_SIZE));
+    units_give((size_t)unit, GRANULE_UNITS, 0);
+    release(p);
 }
 
 static void a_block_grows_into_its_freed_neighbour(void **state)
@@ -493,6 +527,7 @@ int main(void)
         cmocka_unit_test_setup(neighbours_become_one, empty_cache),
         cmocka_unit_test_setup(a_short_one_is_extended, empty_cache),
         cmocka_unit_test_setup(pages_of_scattered_ones_come_together, empty_cache),
+        cmocka_unit_test_setup(pages_of_other_kinds_come_together, empty_cache),
         cmocka_unit_test_setup(a_block_grows_into_its_freed_neighbour, empty_cache),
         cmocka_unit_test_setup(the_cache_is_bounded, empty_cache),
         cmocka_unit_test_setup(purge_keeps_the_newest, empty_cache),

@@ -193,6 +193,26 @@ static void *take_and_give(void *number)
     return NULL;
 }
 
+static void a_whole_granule_can_be_taken(void **state)
+{
+    (void)state;
+    bool zeroed;
+    assert_int_equal(pages_take_whole(), REGION_NONE);
+    size_t page = take(granule - shortest, &zeroed), granules = pages_granules();
+    size_t behind = page + granule - shortest;
+    assert_true(pages_extend(behind, shortest, &zeroed));
+    soil(page, granule);
+    pages_give(page, granule - shortest);
+    assert_int_equal(pages_take_whole(), REGION_NONE); /* a part of it is in use */
+    pages_give(behind, shortest);
+    assert_int_equal(pages_take_whole(), page / granule);
+    assert_int_equal(pages_dirty(), 0);
+    assert_int_equal(pages_granules(), granules - 1);
+    assert_int_equal(*(char *)page_address(page), 'x');
+    assert_true(take(shortest, &zeroed) / granule != page / granule);
+    region_give(page / granule, 1, false);
+}
+
 static void no_page_has_two_owners(void **state)
 {
     (void)state;
@@ -213,6 +233,7 @@ int main(void)
         cmocka_unit_test_setup(the_shortest_that_fits_is_taken_dirty_ones_first, purged),
         cmocka_unit_test_setup(extend_takes_what_is_free_behind, purged),
         cmocka_unit_test_setup(purged_pages_are_zero_and_others_are_not, purged),
+        cmocka_unit_test_setup(a_whole_granule_can_be_taken, purged),
         cmocka_unit_test_setup(no_page_has_two_owners, purged),
     };
     return cmocka_run_group_tests(tests, set_up, NULL);

@@ -297,6 +297,26 @@ static void *take_and_give(void *number)
     return NULL;
 }
 
+static void a_whole_one_becomes_a_granule(void **state)
+{
+    (void)state;
+    bool zeroed;
+    supers_purge(0);
+    assert_int_equal(supers_take_whole(), REGION_NONE); /* nothing is dirty */
+    size_t unit = take(GRANULE_UNITS, &zeroed), mapped = supers_mapped();
+    soil(unit, GRANULE_UNITS - 1);
+    units_give(unit + 1, GRANULE_UNITS - 1, GRANULE_UNITS - 2);
+    assert_int_equal(supers_take_whole(), REGION_NONE); /* one unit is in use */
+    units_give(unit, 1, 1);
+    assert_int_equal(supers_take_whole(), unit / GRANULE_UNITS);
+    assert_int_equal(units_dirty(), 0);
+    assert_int_equal(supers_mapped(), mapped - 1);
+    assert_int_equal(*(char *)unit_address(unit), 'x');
+    for (int i = 0; i < 3; i++) /* it is no SuperSlab any more */
+        assert_true(take(1, &zeroed) / GRANULE_UNITS != unit / GRANULE_UNITS);
+    region_give(unit / GRANULE_UNITS, 1, false);
+}
+
 static void no_unit_has_two_owners(void **state)
 {
     (void)state;
@@ -319,6 +339,7 @@ int main(void)
         cmocka_unit_test(purge_keeps_what_it_should),
         cmocka_unit_test(purged_units_are_zero_and_others_are_not),
         cmocka_unit_test(free_supers_go_back_to_the_region),
+        cmocka_unit_test(a_whole_one_becomes_a_granule),
         cmocka_unit_test(no_unit_has_two_owners),
     };
     return cmocka_run_group_tests(tests, set_up, NULL);

@@ -14,7 +14,8 @@
  * keeps the floor, and one that stops for good at the lowest point keeps no more than its last swing
  * and that third, until its next frees.
  *
- * Near a memory limit (pressure.h) nothing is allowed.
+ * Near a memory limit (pressure.h) nothing is allowed. Growth beyond the highest footprint is paid from other kinds of
+ * free memory than what grows, within a budget of time (purge_pay; docs/decisions/0054).
  *
  * Calls: super, pages, big, mind, pressure, os. Called by: heap, front, api. */
 #ifndef HAK_PURGE_H

@@ -156,9 +156,9 @@ void pages_give(size_t page, uint32_t n)
     (void)n;
 }
 
-void purge_note_fresh(size_t bytes)
+void purge_note_fresh(size_t bytes, enum memory_kind kind)
 {
-    (void)bytes;
+    (void)bytes, (void)kind;
 }
 
 void purge_show(void) {}

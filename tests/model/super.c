@@ -95,7 +95,54 @@ static void check_room(void)
     model_assert(units_in_use() == GRANULE_UNITS - 2);
 }
 
+/* All are free but one, whose owner gives it back while another thread wants the SuperSlab as a whole. */
+static bool was_taken;
+
+static void setup_whole(void)
+{
+    setup();
+    for (size_t unit = 0; unit < last; unit++)
+        units_give(unit, 1, 1);
+    bool zeroed;
+    while (units_take(1, &zeroed) != (ptrdiff_t)last) {
+    }
+    for (size_t unit = 0; unit < last; unit++) {
+        if ((load_relaxed(&super_at(0)->free) >> unit & 1) == 0)
+            units_give(unit, 1, 1);
+    }
+    was_taken = false;
+    touch();
+}
+
+static bool take_whole(void)
+{
+    if (supers_take_whole() != 0)
+        return false;
+    *(uint64_t *)unit_address(last) = 9;
+    return true;
+}
+
+static void give_or_take_whole(int index)
+{
+    if (index == 0) {
+        *(uint64_t *)unit_address(last) = 8;
+        units_give(last, 1, 1);
+    } else {
+        was_taken = take_whole();
+    }
+}
+
+static void check_whole(void)
+{
+    model_assert(units_in_use() == 0);
+    model_assert(was_taken || take_whole());
+    model_assert(units_dirty() == 0 && supers_mapped() == 0);
+    model_assert(*(uint64_t *)unit_address(last) == 9);
+}
+
 const struct model_scenario super_room = {"super.room", 2, 1, 128, setup_room, use, check_room};
 const struct model_scenario super_two = {"super.two", 2, 2, 128, setup, use, check};
 const struct model_scenario super_purged = {"super.purged", 2,           2, 128, setup,
                                             use_or_purge,   check_purged};
+const struct model_scenario super_whole = {"super.whole",      2,          3, 128, setup_whole,
+                                           give_or_take_whole, check_whole};

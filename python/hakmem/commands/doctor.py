@@ -21,7 +21,6 @@ COLOURS = {"ok": "green", "note": "yellow", "problem": "bold red"}
 
 
 @click.command(
-    context_settings={"allow_interspersed_args": False},
     epilog=examples(
         "doctor",
         "doctor 4711",

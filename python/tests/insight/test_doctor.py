@@ -383,6 +383,12 @@ def test_output(library: Path) -> None:
     assert "crash_log" in result.output
 
 
+def test_options_may_follow_the_pid() -> None:
+    result = CliRunner().invoke(doctor, [str(os.getpid()), "--problems"], standalone_mode=False)
+    assert f"process {os.getpid()}" in result.output
+    assert not any(line.startswith("ok ") for line in result.output.splitlines())
+
+
 def test_problems_only(tmp_path: Path, compiler: str) -> None:
     program = compiled(compiler, tmp_path, PLAIN, "-static")
     result = CliRunner().invoke(doctor, ["--problems", str(program)], standalone_mode=False)

@@ -2,7 +2,7 @@
 """Fuzz every target, with libFuzzer and, where it is installed, AFL++; say hours and executions.
 
 What the fuzzers find new is kept in build/fuzz/corpus, inputs that break a target in
-build/fuzz/findings. The exit status is 1 if there are any.
+build/fuzz/findings, with what the fuzzer printed. The exit status is 1 if there are any.
 
     ./hakmem setup --all && .venv/bin/python tests/fuzz/run_fuzz.py --minutes 60
     .venv/bin/python tests/fuzz/run_fuzz.py --minimise    # tests/fuzz/corpus anew
@@ -103,6 +103,9 @@ def libfuzzer(target: str, seconds: int) -> Run:
     new = tuple(path for path in found_in(findings) if path not in before)
     if done.returncode != 0 and not new:
         sys.exit(f"FAILED: {target} could not be fuzzed\n{done.stderr[-2000:]}")
+    if new:
+        # What led to it may be more than the input: a run is thousands of inputs in one process.
+        (FINDINGS / f"{target}.log").write_text(done.stderr)
     return Run(target, "libFuzzer", time.monotonic() - began, max(counts, default=0), new)
 
 

@@ -2,6 +2,7 @@
 
 #if HAK_SECURE
 
+#include <errno.h>
 #include <string.h>
 
 #include "control/options.h"
@@ -444,8 +445,10 @@ void secure_free(void *p, const char *what)
 /* In place, or moved by the kernel. The last word would stay behind in what is the program's then. */
 static void *resize_large(void *p, const struct block_info *b, size_t size)
 {
-    if (b->is_guarded && !unguard(p, b->total))
+    if (b->is_guarded && !unguard(p, b->total)) {
+        errno = ENOMEM;
         return NULL;
+    }
     store_relaxed(b->last, 0);
     void *q = front_realloc(p, secure_request(size));
     if (q == NULL)

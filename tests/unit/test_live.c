@@ -315,6 +315,39 @@ static void units_are_counted_whoever_takes_them(void **state)
     registry_abandon(h);
 }
 
+/* Nothing fails while the lock is held. */
+static bool shows_kept(bool more_than, size_t before)
+{
+    size_t kept = load_relaxed(&hak_kept.slabs);
+    return load_relaxed(&live_area()->process[0].kept_bytes) == kept &&
+           (kept > before) == more_than;
+}
+
+/* Whatever is taken or given next. */
+static void empty_slabs_that_stay_are_shown_at_once(void **state)
+{
+    (void)state;
+    struct heap *h = hak_thread.heap;
+    uint32_t class = 0;
+    lock_take(&h->lock);
+    heap_release_kept(h);
+    while (h->classes[class].slabs != 0)
+        class ++;
+    void *p = heap_take_one(h, class); /* perhaps of a slab that another heap had kept */
+    size_t before = load_relaxed(&hak_kept.slabs);
+    bool are_shown = p != NULL && shows_kept(false, before);
+    for (int i = 0; i < 3 && are_shown; i++) {
+        heap_put_all(h, class, &p, 1);
+        are_shown = shows_kept(true, before);
+        p = heap_take_one(h, class);
+        are_shown = are_shown && shows_kept(false, before);
+    }
+    heap_put_all(h, class, &p, 1);
+    heap_release_kept(h);
+    heap_unlock(h);
+    assert_true(are_shown && shows_kept(false, before));
+}
+
 /* Every row but one is taken, and the heaps that get none come and go. */
 static void heaps_without_a_row_are_counted_once(void **state)
 {
@@ -374,6 +407,7 @@ int main(void)
         cmocka_unit_test(the_process_and_its_classes_are_shown),
         cmocka_unit_test(what_is_shown_is_so),
         cmocka_unit_test(units_are_counted_whoever_takes_them),
+        cmocka_unit_test(empty_slabs_that_stay_are_shown_at_once),
         cmocka_unit_test(what_a_child_shows_is_so),
         cmocka_unit_test(heaps_without_a_row_are_counted_once), /* last: it leaves heaps behind */
     };

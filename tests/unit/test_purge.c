@@ -21,6 +21,16 @@ uint64_t __wrap_os_now_ms(void)
     return clock_ms;
 }
 
+/* The kernel refuses to take pages back. */
+static bool is_refused;
+static int refusals;
+bool __wrap_os_purge(void *at, size_t size), __real_os_purge(void *at, size_t size);
+bool __wrap_os_purge(void *at, size_t size)
+{
+    refusals += is_refused;
+    return !is_refused && __real_os_purge(at, size);
+}
+
 static int set_up(void **state)
 {
     (void)state;
@@ -161,6 +171,30 @@ static void swing(void)
 {
     make_dirty();
     look();
+}
+
+/* Locked pages, say: trying at every free would cost calls and help nobody. */
+static void what_was_refused_is_not_tried_for_a_second(void **state)
+{
+    (void)state;
+    hak_options.retain = 0;
+    purge_everything();
+    make_dirty();
+    is_refused = true;
+    look(); /* granules of big blocks go back to the region all the same */
+    refusals = 0;
+    look();
+    assert_true(refusals > 0);
+    refusals = 0;
+    look();
+    assert_int_equal(refusals, 0);
+    clock_ms += SECOND;
+    look();
+    assert_true(refusals > 0);
+    is_refused = false;
+    clock_ms += SECOND;
+    look();
+    assert_true(dirty_bytes() < DIRTY);
 }
 
 /* Demand goes up and down all the time: what it needs again stays, wherever in the turns the seconds begin by
@@ -437,6 +471,7 @@ int main(void)
         cmocka_unit_test(a_little_excess_is_let_be),
         cmocka_unit_test(everything_is_everything),
         cmocka_unit_test(one_thread_purges_at_a_time),
+        cmocka_unit_test(what_was_refused_is_not_tried_for_a_second),
         cmocka_unit_test(an_oscillation_keeps_what_it_needs),
         cmocka_unit_test(an_oscillation_is_forgotten),
         cmocka_unit_test(a_single_peak_is_not_kept),

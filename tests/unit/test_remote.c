@@ -399,6 +399,19 @@ static void fork_closes_the_inboxes_for_a_while(void **state)
     assert_int_equal(owner->classes[class].used, 0);
 }
 
+/* The second time as the first. */
+static void each_fork_holds_every_heap(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        assert_true(registry_before_fork());
+        uint32_t during = load_relaxed(&owner->lock.state);
+        registry_after_fork(false);
+        assert_int_equal(during, 1);
+        assert_int_equal(load_relaxed(&owner->lock.state), 0);
+    }
+}
+
 /* What the child must see; the number says which of it was wrong. */
 static int look_in_the_child(const void *kept)
 {
@@ -457,6 +470,7 @@ int main(void)
         cmocka_unit_test(blocks_follow_their_slab),
         cmocka_unit_test(a_parcel_may_be_a_sampled_block),
         cmocka_unit_test(fork_closes_the_inboxes_for_a_while),
+        cmocka_unit_test(each_fork_holds_every_heap),
         cmocka_unit_test(the_child_keeps_the_inbox),
         cmocka_unit_test(a_thread_inherits_what_another_left),
         cmocka_unit_test(all_blocks_come_home),

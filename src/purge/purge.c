@@ -152,8 +152,8 @@ static HAK_NOINLINE void regret(size_t bytes, size_t recent)
 
 /* ---- the footprint: what is in use and free memory that keeps its pages ----
  * Kept pages spare faults, but as another kind of memory than what is wanted they make the process larger than it ever
- * had to be. So growth beyond the highest footprint is paid from the other kinds, if it can be. Each byte of growth is
- * paid for once, so all that this ever purges is hardly more than the highest footprint. */
+ * had to be. So growth beyond the highest footprint is paid from the other kinds, as far as they have it and paying may
+ * take time. What cannot be paid raises the highest footprint. docs/decisions/0054 */
 
 /* Of big blocks as much as a granule goes back at once: payments that are much smaller would cost more than they are. */
 #define OWED_LEAST (GRANULE_SIZE / 2)
@@ -309,9 +309,10 @@ static bool may_pay(size_t bytes)
 
 static void pay_locked(void)
 {
-    enum memory_kind kind = exchange_acquire(&hak_purge_owed_for, MEMORY_NONE);
+    enum memory_kind kind = load_relaxed(&hak_purge_owed_for);
     if (kind == MEMORY_NONE) /* another thread was faster */
         return;
+    store_relaxed(&hak_purge_owed_for, MEMORY_NONE); /* further growth says so again */
     size_t highest = load_relaxed(&purge.highest),
            owed = less(in_use_now() + purge_free_bytes(), highest);
     if (!may_pay(owed)) {

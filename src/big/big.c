@@ -288,8 +288,8 @@ static void lose(size_t granule, size_t n, size_t at)
         drop((struct cached){granule + at + 1, n - at - 1, 0});
 }
 
-/* Gives n granules that were just taken from the region pages from the cache, or of what else is free; `*filled`: how many got some.
- * False: they had to be given up. */
+/* Gives n granules that were just taken from the region pages from the cache, or of what else is free; `*filled`: how
+ * many got some. False: they had to be given up. */
 static bool fill_from_dirty(size_t granule, size_t n, size_t *filled)
 {
     struct cached c;

@@ -15,12 +15,11 @@
  * numbers (magazine_kept); its thread reads them as plain words, which lets the compiler compare in
  * memory. A zeroed one is empty and full, and so takes the slow path either way. */
 struct magazine {
-    void **top;    /* the newest block; end: empty, start: full */
-    void **end;    /* one past the oldest. Closed: the first slot, so that it looks empty */
-    void **start;  /* the first slot. Closed: MAGAZINE_CLOSED, so that it looks full */
-    uint32_t size; /* of its blocks; set before it is first opened */
-    uint16_t
-        cap; /* slots, a power of two; 0: none. Changed under the heap's lock, as the next two */
+    void **top;     /* the newest block; end: empty, start: full */
+    void **end;     /* one past the oldest. Closed: the first slot, so that it looks empty */
+    void **start;   /* the first slot. Closed: MAGAZINE_CLOSED, so that it looks full */
+    uint32_t size;  /* of its blocks; set before it is first opened */
+    uint16_t cap;   /* slots, a power of two; 0: none. Under the heap's lock, as the next two */
     uint8_t batch;  /* blocks that the last refill asked for; 0 after it was emptied */
     uint8_t swings; /* wider than it is long, since that last changed (refill.c) */
 };

@@ -8,10 +8,8 @@
 enum {
     ALL_FREE = -1,
     BITS = 64,
-    PURGE_RUN = 4, /* units: 256 KiB */
-    WHOLE_LEAST =
-        GRANULE_UNITS /
-        2 /* dirty ones of all SuperSlabs, for one to be looked for that is free as a whole */
+    PURGE_RUN = 4,                  /* units: 256 KiB */
+    WHOLE_LEAST = GRANULE_UNITS / 2 /* dirty units, for a whole SuperSlab to be looked for */
 };
 
 #define GROUPS (((size_t)1 << 42) / GRANULE_SIZE / BITS)
@@ -303,8 +301,8 @@ ptrdiff_t supers_take_whole(void)
         return REGION_NONE;
     for (size_t w = (region_top() + BITS - 1) / BITS; w-- > 0;) {
         /* relaxed: what is found is claimed, which acquires. */
-        for (uint64_t bits = load_relaxed(&super_groups[w].purgeable); bits != 0;
-             bits &= bits - 1) {
+        uint64_t bits = load_relaxed(&super_groups[w].purgeable);
+        for (; bits != 0; bits &= bits - 1) {
             size_t granule = w * BITS + lowest_bit(bits);
             if (take_whole_in(granule))
                 return (ptrdiff_t)granule;

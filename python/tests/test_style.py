@@ -20,8 +20,8 @@ from conftest import ROOT
 def test_style(arguments: list[str]) -> None:
     if importlib.util.find_spec(arguments[0]) is None:
         pytest.skip(f"{arguments[0]} is not installed")
-    folder = "python/hakmem" if arguments[0] == "mypy" else "python"
+    folders = ["python/hakmem"] if arguments[0] == "mypy" else ["python", "tests", "packaging"]
     result = subprocess.run(
-        [sys.executable, "-m", *arguments, folder], cwd=ROOT, capture_output=True, text=True
+        [sys.executable, "-m", *arguments, *folders], cwd=ROOT, capture_output=True, text=True
     )
     assert result.returncode == 0, result.stdout + result.stderr

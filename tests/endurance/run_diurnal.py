@@ -1,9 +1,9 @@
-"""Runs a server's days: nights must come back to the first night's resident size, and evenings stay.
+"""Runs a server's days: nights come back to the first night's resident size, evenings stay.
 
 usage: run_diurnal.py --program DIURNAL [--library libhakmem.so] [--days 2] [--hour-ms 2000]
 
-Once with the defaults, once with the thread that purges (HAKMEM_WORKER=1), without which a process that makes
-no calls keeps what the night's batch has left.
+Once with the defaults, once with the thread that purges (HAKMEM_WORKER=1), without which a process
+that makes no calls keeps what the night's batch has left.
 """
 
 import argparse
@@ -46,7 +46,9 @@ def show(title: str, sizes: Days) -> None:
 def ratio(what: str, last: int, first: int, limit: float) -> list[str]:
     """What is wrong with the last day's figure, if anything."""
     grown = last / first
-    print(f"{what}: {first / MIB:.1f} MiB on the first day, {last / MIB:.1f} on the last: {grown:.3f}")
+    print(
+        f"{what}: {first / MIB:.1f} MiB on the first day, {last / MIB:.1f} on the last: {grown:.3f}"
+    )
     return [f"{what} is {grown:.3f} of the first day's"] if grown > limit else []
 
 

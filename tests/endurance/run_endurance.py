@@ -1,12 +1,13 @@
 """Runs the mixed stress and checks that its resident size does not drift.
 
-usage: run_endurance.py --program ENDURANCE [--library libhakmem.so] [--seconds 3600] [--phase-ms 1500]
+usage: run_endurance.py --program ENDURANCE [--library libhakmem.so] [--seconds 3600]
+                        [--phase-ms 1500]
        run_endurance.py --log FILE
 
-A sixth of the time is warm-up. Of what follows, the medians of the first and the last third of the cycles are
-compared at the end of each phase, where the same bytes live, and of each cycle's mean over the phases. A drift
-fails that is beyond the limit by more than chance may add (two standard errors of the medians). With few cycles
-only the mean is judged.
+A sixth of the time is warm-up. Of what follows, the medians of the first and the last third of the
+cycles are compared at the end of each phase, where the same bytes live, and of each cycle's mean
+over the phases. A drift fails that is beyond the limit by more than chance may add (two standard
+errors of the medians). With few cycles only the mean is judged.
 """
 
 import argparse
@@ -23,7 +24,8 @@ WARM_UP_SHARE = 1 / 6
 CYCLES_LEAST, CYCLES_FOR_PHASES = 6, 60
 MIB = 1 << 20
 ALL = "all"
-# How much wider the median of a normal sample scatters than its mean, and a deviation than its median.
+# How much wider the median of a normal sample scatters than its mean, and a deviation than its
+# median.
 MEDIAN_ERROR, DEVIATION = 1.2533, 1.4826
 
 
@@ -39,7 +41,8 @@ class Point:
 def points_of(log: str) -> list[Point]:
     rows = (line.split() for line in log.splitlines() if line.startswith("point "))
     return [
-        Point(float(at), int(cycle), phase, int(rss), int(live)) for _, at, cycle, phase, rss, live in rows
+        Point(float(at), int(cycle), phase, int(rss), int(live))
+        for _, at, cycle, phase, rss, live in rows
     ]
 
 
@@ -78,7 +81,11 @@ def by_phase(points: list[Point], after: float) -> dict[str, list[float]]:
     cycles: dict[int, list[Point]] = defaultdict(list)
     for point in points:
         cycles[point.cycle].append(point)
-    whole = [cycle for cycle in cycles.values() if cycle[0].seconds >= after and len(cycle) == len(cycles[0])]
+    whole = [
+        cycle
+        for cycle in cycles.values()
+        if cycle[0].seconds >= after and len(cycle) == len(cycles[0])
+    ]
     sizes: dict[str, list[float]] = {ALL: [statistics.mean(p.rss for p in c) for c in whole]}
     for cycle in whole:
         for point in cycle:

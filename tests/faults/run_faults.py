@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Let something happen at every system call that hakmem makes in turn, and see that nothing worse comes of it.
+"""Let something happen at every system call that hakmem makes, and see what comes of it.
 
 For each function of the shim, each of its first calls in a scripted run, each mode (this call only,
-this and all later ones) and each errno, the call fails, the script runs once and must exit with status 0.
-With --action fork the process forks there, and the child has to come to the end of the script, too; with
---action signal a signal's handler allocates and frees there.
+this and all later ones) and each errno, the call fails, the script runs once and must exit with
+status 0. With --action fork the process forks there, and the child has to come to the end of the
+script, too; with --action signal a signal's handler allocates and frees there.
 """
 
 import argparse
@@ -121,7 +121,9 @@ def read_report(report: Path) -> dict[str, tuple[int, int]]:
     return {name: (int(made), int(failed)) for name, made, failed in rows}
 
 
-def points_of(action: str, script: str, counts: dict[str, tuple[int, int]], most: int) -> list[Point]:
+def points_of(
+    action: str, script: str, counts: dict[str, tuple[int, int]], most: int
+) -> list[Point]:
     modes, errnos = ACTIONS[action]
     return [
         Point(action, script, call, k, mode, errno)
@@ -132,7 +134,9 @@ def points_of(action: str, script: str, counts: dict[str, tuple[int, int]], most
     ]
 
 
-def run_script(runner: Runner, action: str, script: str, most: int, jobs: int) -> tuple[int, int, list[str]]:
+def run_script(
+    runner: Runner, action: str, script: str, most: int, jobs: int
+) -> tuple[int, int, list[str]]:
     """The number of points tried, of calls at which it was done, and what went wrong at each."""
     plain = runner.run(script, None)
     if plain.problem:
@@ -174,7 +178,9 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="hakmem-faults-") as scratch:
         runner = Runner(arguments.shim, arguments.library, arguments.program, Path(scratch))
         for script in SCRIPTS:
-            points, met, wrong = run_script(runner, arguments.action, script, arguments.most, arguments.jobs)
+            points, met, wrong = run_script(
+                runner, arguments.action, script, arguments.most, arguments.jobs
+            )
             tried += points
             done += met
             problems += wrong

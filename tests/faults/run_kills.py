@@ -1,12 +1,13 @@
-"""Kills readers and writers of the live area at random points, and looks whether anything is left behind.
+"""Kills readers and writers of the live area at random points: nothing may be left behind.
 
-usage: run_kills.py --library libhakmem.so --program STRESS --hakmem PYTHON [--writers 12] [--readers 3] [--seed 1]
+usage: run_kills.py --library libhakmem.so --program STRESS --hakmem PYTHON [--writers 12]
+                    [--readers 3] [--seed 1]
 
-Writers run the stress program on the library; `hakmem stats --json`, `why --json` and `top`, run by PYTHON in
-this clone, look at them all the time. A writer is killed at a random point of its life, some of the readers too.
-Readers that are not killed must end with figures that make sense, or with one line of why not; when all have
-ended no shared memory segment and no file must be there that was not before. Skipped where PYTHON lacks the
-packages of `hakmem stats`.
+Writers run the stress program on the library; `hakmem stats --json`, `why --json` and `top`, run by
+PYTHON in this clone, look at them all the time. A writer is killed at a random point of its life,
+some of the readers too. Readers that are not killed must end with figures that make sense, or with
+one line of why not; when all have ended no shared memory segment and no file must be there that was
+not before. Skipped where PYTHON lacks the packages of `hakmem stats`.
 """
 
 import argparse
@@ -42,7 +43,9 @@ def names_in(*folders: Path) -> set[Path]:
 class Reader:
     """A command that looks at a process, in a terminal of its own if it wants one."""
 
-    def __init__(self, command: list[str], environment: dict[str, str], wants_terminal: bool) -> None:
+    def __init__(
+        self, command: list[str], environment: dict[str, str], wants_terminal: bool
+    ) -> None:
         self.command = command
         self.killed = False
         self.terminal = pty.openpty() if wants_terminal else None

@@ -1,10 +1,10 @@
-"""What the system limits or does beside the scripted run: each scenario is tried at many points and counted.
+"""What the system limits or does beside the scripted run, each at many points and counted.
 
 usage: run_scenarios.py --shim faults.so --library libhakmem.so --program FAULT_SCRIPT [SCENARIO...]
 
-Every run has to end with status 0 within its time, whatever is refused; the script checks every byte, and
-that memory is refused with ENOMEM alone. `failed` counts what the scenario refused, interrupted or made jump,
-as far as it can be seen.
+Every run has to end with status 0 within its time, whatever is refused; the script checks every
+byte, and that memory is refused with ENOMEM alone. `failed` counts what the scenario refused,
+interrupted or made jump, as far as it can be seen.
 """
 
 import argparse
@@ -132,7 +132,10 @@ def descriptors(machine: Machine) -> Tally:
             words = [script, "--descriptors", str(count)]
             ended = machine.try_point(tally, words, "all files wanted", settings=settings)
             for name, file in (("output", numbers), ("profile_output", profile)):
-                refused = f"hakmem: {name}: cannot write to '{file}': the process has no file" in ended.said
+                refused = (
+                    f"hakmem: {name}: cannot write to '{file}': the process has no file"
+                    in ended.said
+                )
                 whole = file.exists() and file.stat().st_size > 0
                 tally.failed += refused
                 tally.expect(refused != whole, f"{words}: {name}: {ended.said}")
@@ -183,7 +186,7 @@ def reported(report: Path) -> dict[str, tuple[int, int]]:
 
 
 def clocks(machine: Machine) -> Tally:
-    """The clock jumps forth and back by up to two days: no hang, and no more calls than a purge at each jump."""
+    """The clock jumps by up to two days: no hang, no more calls than a purge at each jump."""
     tally = Tally()
     for script in SCRIPTS:
         for every in (1, 2, 3, 7, 20, 100):
@@ -199,15 +202,22 @@ def clocks(machine: Machine) -> Tally:
                 tally.failed += jumps
                 tally.expect(jumps > 0, f"{script}, {what}: the clock was not read {every} times")
                 calls = sum(made for name, (made, _) in counts.items() if name != "clock_gettime")
-                tally.expect(calls < 20 * readings + 1000, f"{script}, {what}: {calls} system calls")
-                tally.expect(figures_are_bounded(profile), f"{script}, {what}: figures out of all bounds")
+                tally.expect(
+                    calls < 20 * readings + 1000, f"{script}, {what}: {calls} system calls"
+                )
+                tally.expect(
+                    figures_are_bounded(profile), f"{script}, {what}: figures out of all bounds"
+                )
     return tally
 
 
 def figures_are_bounded(profile: Path) -> bool:
     """What the mind has kept, and for how long."""
     rows = load(profile).table("rules").rows()
-    kept = [(number(row, "saved_kib") + number(row, "vain_kib"), number(row, "held_kib_s")) for row in rows]
+    kept = [
+        (number(row, "saved_kib") + number(row, "vain_kib"), number(row, "held_kib_s"))
+        for row in rows
+    ]
     return all(held <= kib * LONGEST_GAP_S for kib, held in kept)
 
 
@@ -242,7 +252,7 @@ def small_disk(place: Path) -> Iterator[Path | None]:
 
 
 def disk(machine: Machine) -> Tally:
-    """Files at exit on a full device, a full disk, behind a limit, nowhere: one line each, and nothing half."""
+    """Files at exit on a full device or disk, behind a limit, nowhere: a line each, none half."""
     tally = Tally()
 
     def attempt(key: str, file: Path, reason: str, limit: Callable[[], None] | None = None) -> None:
@@ -263,7 +273,9 @@ def disk(machine: Machine) -> Tally:
         attempt(key, here, "it is a folder")
         for size in (0, 1, 300):
             limit = limiting(resource.RLIMIT_FSIZE, size)
-            attempt(key, here / f"limit-{size}", "it would be larger than the file size limit", limit)
+            attempt(
+                key, here / f"limit-{size}", "it would be larger than the file size limit", limit
+            )
     with small_disk(here / "disk") as place:
         if place is not None:
             (place / "fill").write_bytes(bytes(40 << 10))
@@ -306,7 +318,10 @@ def main() -> int:
         with tempfile.TemporaryDirectory(prefix="hakmem-faults-") as folder:
             machine = Machine(arguments.shim, arguments.library, arguments.program, Path(folder))
             tally = SCENARIOS[name](machine)
-        print(f"{name}: {tally.points} points tried, {tally.failed} failed, {len(tally.problems)} went wrong")
+        print(
+            f"{name}: {tally.points} points tried, {tally.failed} failed, "
+            f"{len(tally.problems)} went wrong"
+        )
         problems += [f"{name}: {problem}" for problem in tally.problems]
     for problem in problems[:20]:
         print("FAILED:", problem)

@@ -49,7 +49,7 @@ def skip(reason: str) -> NoReturn:
 
 
 def promised_left() -> int:
-    """KiB that the kernel would still promise if it were strict: sanitizers are promised terabytes."""
+    """KiB that a strict kernel would still promise: sanitizers are promised terabytes."""
     lines = (line.split() for line in Path("/proc/meminfo").read_text().splitlines())
     kib = {line[0].rstrip(":"): int(line[1]) for line in lines}
     return kib["CommitLimit"] - kib["Committed_AS"]

@@ -227,7 +227,9 @@ def mutate(build: Path, files: list[str]) -> int:
     names = scenarios_of(checker, module.path)
     mutants = [m for place in files or MUTATED for m in mutants_at(place)]
     if not mutants:
-        sys.exit(f"no memory order in {' '.join(files)}: folder/file.c as in src/, or with :function")
+        sys.exit(
+            f"no memory order in {' '.join(files)}: folder/file.c as in src/, or with :function"
+        )
     open_ones = 0
     print("| where | order | weakened to | noticed by |")
     print("|---|---|---|---|", flush=True)

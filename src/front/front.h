@@ -102,45 +102,39 @@ HAK_INLINE void *front_alloc_zeroed(size_t size)
     return front_alloc_zeroed_slow(size);
 }
 
-/* Whether the magazine has room for p. A block that is the newest already goes the slow way, where it is looked at
- * with care: the double free that happens most. */
-HAK_INLINE bool magazine_takes(const struct magazine *m, const void *p)
-{
-    return HAK_LIKELY((uintptr_t)m->top > (uintptr_t)m->start) && HAK_LIKELY(*m->top != p);
-}
-
-/* 19 instructions. The unit's word names the magazine of the block's class, and into that of this thread
- * it goes, whoever's block it is: the thread that has it in its cache is the best one to use it next, and
+/* The magazine that takes p; NULL: none does. The unit's word names the magazine of the block's class, and into that
+ * of this thread it goes, whoever's block it is: the thread that has it in its cache is the best one to use it next, and
  * asking would cost a branch that nobody can predict where threads exchange blocks. A tag (large block,
  * no block) names one without room, and so does every word before the thread has a heap. */
-HAK_INLINE void front_free(void *p)
+HAK_INLINE struct magazine *magazine_for_freed(const void *p)
 {
     struct heap *h = hak_thread.heap;
     size_t unit = unit_of(p);
-    if (HAK_LIKELY(unit < hak_region.units)) {
-        struct magazine *m = magazine_at(h, unit_word_low(unit));
-        if (magazine_takes(m, p)) {
-            magazine_put(m, p);
-            return;
-        }
-    }
-    front_free_slow(p);
+    if (HAK_UNLIKELY(unit >= hak_region.units))
+        return NULL;
+    struct magazine *m = magazine_at(h, unit_word_low(unit));
+    return magazine_takes(m, p) ? m : NULL;
+}
+
+/* 19 instructions. */
+HAK_INLINE void front_free(void *p)
+{
+    struct magazine *m = magazine_for_freed(p);
+    if (HAK_LIKELY(m != NULL))
+        magazine_put(m, p);
+    else
+        front_free_slow(p);
 }
 
 /* 22 instructions: the same, and a look whether the block is that large. A smaller size passes: programs that delete an
  * object by its base are many. docs/decisions/0053 */
 HAK_INLINE void front_free_sized(void *p, size_t size)
 {
-    struct heap *h = hak_thread.heap;
-    size_t unit = unit_of(p);
-    if (HAK_LIKELY(unit < hak_region.units)) {
-        struct magazine *m = magazine_at(h, unit_word_low(unit));
-        if (magazine_takes(m, p) && HAK_LIKELY(size <= m->size)) {
-            magazine_put(m, p);
-            return;
-        }
-    }
-    front_free_sized_slow(p, size);
+    struct magazine *m = magazine_for_freed(p);
+    if (HAK_LIKELY(m != NULL) && HAK_LIKELY(size <= m->size))
+        magazine_put(m, p);
+    else
+        front_free_sized_slow(p, size);
 }
 
 #endif

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/budget.h"
 #include "control/options.h"
 #include "front/attach.h"
 #include "front/front.h"
@@ -26,17 +27,12 @@ enum {
  * which there is neither has none, and does not wait either. */
 enum { GUARDS_MOST = 4096, PAGES_PER_MS = 64, AHEAD_MS = 256 };
 static _Atomic size_t guards;
-static _Atomic uint64_t
-    paid_until_ms; /* for the guards so far; a race costs one that is not counted */
+static _Atomic uint64_t paid_until_ms; /* for the guards so far */
 
 static bool pay_for_guard(size_t total)
 {
-    uint64_t now = os_now_ms(), until = load_relaxed(&paid_until_ms);
-    if (until > now + AHEAD_MS)
-        return false;
-    store_relaxed(&paid_until_ms,
-                  (until > now ? until : now) + 1 + total / hak_region.page_size / PAGES_PER_MS);
-    return true;
+    uint64_t cost_ms = 1 + total / hak_region.page_size / PAGES_PER_MS;
+    return budget_pay(&paid_until_ms, os_now_ms(), cost_ms, AHEAD_MS);
 }
 
 /* Bytes that are nobody else's, a big block's whole granules included. */

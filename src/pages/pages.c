@@ -313,39 +313,35 @@ static size_t purge_dirty(size_t keep)
     return purged;
 }
 
-static bool take_whole_granule(enum kind kind, struct run *r)
+static ptrdiff_t take_whole_granule(enum kind kind)
 {
+    struct run r;
     if (!lock_take_if_safe(&pages.lock))
-        return false;
+        return REGION_NONE;
     uint32_t link = pages.list[kind][granule_pages()];
     if (link != 0) {
-        *r = remove_at(link - 1);
+        r = remove_at(link - 1);
         add(&hak_pages.granules, (size_t)0 - 1);
     }
     lock_release(&pages.lock);
-    return link != 0;
+    if (link == 0)
+        return REGION_NONE;
+    clear_granule(r.first / granule_pages());
+    return (ptrdiff_t)(r.first / granule_pages());
 }
 
 /* Looked for among all: which purge made a granule whole is not known where several purge its parts. */
 static void give_whole_granules(void)
 {
-    struct run r;
-    while (take_whole_granule(CLEAN, &r)) {
-        size_t granule = r.first / granule_pages();
-        clear_granule(granule);
-        region_purge_maps(granule);
-        region_give(granule, 1, true);
+    for (ptrdiff_t granule; (granule = take_whole_granule(CLEAN)) >= 0;) {
+        region_purge_maps((size_t)granule);
+        region_give((size_t)granule, 1, true);
     }
 }
 
 ptrdiff_t pages_take_whole(void)
 {
-    struct run r;
-    if (pages_dirty() == 0 || !take_whole_granule(DIRTY, &r))
-        return REGION_NONE;
-    size_t granule = r.first / granule_pages();
-    clear_granule(granule);
-    return (ptrdiff_t)granule;
+    return pages_dirty() == 0 ? REGION_NONE : take_whole_granule(DIRTY);
 }
 
 size_t pages_purge(size_t keep)

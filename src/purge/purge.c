@@ -1,5 +1,6 @@
 #include "purge/purge.h"
 
+#include "base/budget.h"
 #include "base/probe.h"
 #include "mind/keep.h"
 #include "mind/rules.h"
@@ -35,7 +36,7 @@ static struct {
      * memory is taken from the kernel and where much is free, so it misses `retain` at most. */
     _Atomic uint64_t window_ms; /* when the current window began */
     _Atomic size_t most, least, most_before, least_before;
-    uint64_t paid_to_ms;    /* under the lock */
+    _Atomic uint64_t paid_until_ms;
     _Atomic size_t highest; /* footprint, but for what is yet to be paid; 0: not followed yet */
 } purge;
 
@@ -295,16 +296,10 @@ static size_t purge_others(enum memory_kind kind, size_t most)
 }
 
 /* Where kinds take turns the same pages would be paid over and over. So the time that touching them anew costs has a
- * budget: bytes take their time, and may be that much ahead of the clock. (The generic cell rate algorithm of ITU-T
- * I.371.) */
+ * budget. */
 static bool may_pay(size_t bytes)
 {
-    uint64_t now = os_now_ms();
-    purge.paid_to_ms = purge.paid_to_ms > now ? purge.paid_to_ms : now;
-    if (purge.paid_to_ms - now > PAID_AHEAD_MS)
-        return false;
-    purge.paid_to_ms += bytes / PAID_IN_MS;
-    return true;
+    return budget_pay(&purge.paid_until_ms, os_now_ms(), bytes / PAID_IN_MS, PAID_AHEAD_MS);
 }
 
 static void pay_locked(void)

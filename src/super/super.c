@@ -230,6 +230,17 @@ void units_give(size_t first, uint32_t n, uint32_t touched)
 
 /* ---- purge ---- */
 
+/* Claimed as a whole it is nobody's SuperSlab any more. */
+static void super_to_granule(size_t granule)
+{
+    struct super *s = super_at(granule);
+    bit_clear(purgeable_bits(granule), granule);
+    sub_relaxed(&hak_supers.dirty, (size_t)__builtin_popcount(load_relaxed(&s->dirty)));
+    sub_relaxed(&hak_supers.mapped, 1);
+    store_relaxed(&s->dirty, 0);
+    store_relaxed(&s->written, 0);
+}
+
 /* The units are ours (claimed). Drops their pages and gives them back, or the whole SuperSlab to
  * the region. */
 static size_t purge_claimed(size_t granule, uint32_t mask)
@@ -245,7 +256,7 @@ static size_t purge_claimed(size_t granule, uint32_t mask)
         sub_relaxed(&hak_supers.dirty, dirty);
     }
     if (purged && mask == (uint32_t)ALL_FREE) {
-        sub_relaxed(&hak_supers.mapped, 1);
+        super_to_granule(granule);
         region_purge_maps(granule);
         region_give(granule, 1, true);
     } else {
@@ -272,17 +283,6 @@ static size_t purge_super(size_t granule, uint32_t shortest)
             purged += purge_claimed(granule, mask);
     }
     return purged;
-}
-
-/* Claimed as a whole it is nobody's SuperSlab any more. */
-static void super_to_granule(size_t granule)
-{
-    struct super *s = super_at(granule);
-    bit_clear(purgeable_bits(granule), granule);
-    sub_relaxed(&hak_supers.dirty, (size_t)__builtin_popcount(load_relaxed(&s->dirty)));
-    sub_relaxed(&hak_supers.mapped, 1);
-    store_relaxed(&s->dirty, 0);
-    store_relaxed(&s->written, 0);
 }
 
 static bool take_whole_in(size_t granule)

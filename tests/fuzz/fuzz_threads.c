@@ -195,16 +195,16 @@ static void *worker_runs(void *argument)
 
 static void worker_starts(struct worker *w)
 {
+    w->runs = true;
     w->ends = false;
-    w->runs = pthread_create(&w->thread, NULL, worker_runs, w) == 0;
+    if (pthread_create(&w->thread, NULL, worker_runs, w) != 0)
+        broken("no thread");
 }
 
 static void turn(struct worker *w)
 {
     if (!w->runs)
         worker_starts(w);
-    if (!w->runs) /* the system's doing, which says nothing of hakmem */
-        return;
     sem_post(&w->go);
     await(&back);
     if (w->ends) { /* who comes next finds what it left */

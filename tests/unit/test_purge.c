@@ -326,7 +326,7 @@ static int rise(void **state)
     hak_option_sources.retain = OPTION_DEFAULT;
     (void)purge_everything();
     seen = seen == 0 ? 3 * DIRTY : seen; /* of what came before these tests */
-    for (int i = 0; i < 2 * STEPS + STEPS || footprint() <= seen; i++)
+    for (int i = 0; i < 3 * STEPS || footprint() <= seen; i++)
         high[i] = take_big();
     highest = footprint();
     purge_pay_if_owed();

@@ -97,7 +97,10 @@ HAK_EXPORT int hak_posix_memalign(void **out, size_t alignment, size_t size)
 
 static size_t page_size(void)
 {
-    return region_init() ? hak_region.page_size : 4096;
+    thread_enter();
+    bool is_known = region_init();
+    thread_leave();
+    return is_known ? hak_region.page_size : 4096;
 }
 
 HAK_EXPORT void *hak_valloc(size_t size)

@@ -89,9 +89,11 @@ __attribute__((constructor)) void hak_start(void)
     /* The fast path reads the window without a fence, so it is chosen before there is a second thread.
      * The first allocation is early enough if it is this library's: glibc allocates the thread-local
      * storage of each thread it creates. A program that allocates nothing needs no window. */
+    thread_enter(); /* a signal may interrupt this as well, if the library is opened late */
     if (!is_interposed())
         region_init();
     front_init();
+    thread_leave();
     if (hak_options.rules[0] != '\0' && keep_is_on())
         purge_load_rules();
     if (hak_options.crash_log && !HAK_SANITIZED)

@@ -44,12 +44,9 @@ static void add_heap(struct heap *h, void *context)
     heap_unlock_visited(h);
 }
 
-void numbers_read(struct numbers *n)
+static void read_totals(struct numbers *n)
 {
-    memset(n, 0, sizeof *n);
-    thread_enter();
     registry_each(add_heap, n);
-    thread_leave();
     for (uint32_t class = 0; class < CLASS_COUNT; class ++) {
         const struct class_numbers *c = &n->classes[class];
         n->small_blocks += c->blocks;
@@ -69,6 +66,14 @@ void numbers_read(struct numbers *n)
     n->dirty_bytes = units_dirty() * UNIT_SIZE + pages_dirty();
     n->big_cached = big_cached_bytes();
     n->purged_bytes = purge_total();
+}
+
+void numbers_read(struct numbers *n)
+{
+    memset(n, 0, sizeof *n);
+    thread_enter();
+    read_totals(n);
+    thread_leave();
 }
 
 struct printed {

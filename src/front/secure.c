@@ -509,20 +509,29 @@ static void give_back_taken(const struct taken *t)
     }
 }
 
+/* Of a heap whose thread has ended. False: it is none, or its lock must not be waited for. */
+static bool take_some_orphaned(struct heap *h, struct taken *t)
+{
+    bool is_orphan = false;
+    t->n = 0;
+    thread_enter();
+    if (lock_take_if_safe(&h->lock)) {
+        is_orphan = load_relaxed(&h->state) == HEAP_ORPHAN; /* changed under the lock */
+        if (is_orphan)
+            take_some(&h->waiting, t);
+        lock_release(&h->lock);
+    }
+    thread_leave();
+    return is_orphan;
+}
+
 /* Given back without the lock, under which nothing may be freed. */
 static void empty_orphan(struct heap *h, void *none)
 {
     struct taken t = {.next = 0};
     (void)none;
-    while (t.next < WAITING_PLACES && lock_take_if_safe(&h->lock)) {
-        t.n = 0;
-        if (load_relaxed(&h->state) == HEAP_ORPHAN) /* changed under the lock */
-            take_some(&h->waiting, &t);
-        else
-            t.next = WAITING_PLACES;
-        lock_release(&h->lock);
+    while (t.next < WAITING_PLACES && take_some_orphaned(h, &t))
         give_back_taken(&t);
-    }
 }
 
 HAK_COLD void secure_verify(void)

@@ -18,6 +18,7 @@
 #define aligned_alloc(alignment, size) hak_aligned_alloc(alignment, size)
 #define posix_memalign(out, alignment, size) hak_posix_memalign(out, alignment, size)
 #define malloc_usable_size(block) hak_usable_size(block)
+#define malloc_trim(keep) hak_purge()
 
 /* The sanitizer's own memory drowns the allocator's, so resident sizes say nothing there. */
 #define HAK_TEST_RSS_COUNTS 0

@@ -1,5 +1,5 @@
 /* Signals interrupt threads in the middle of malloc and free, and the handler forks. Neither the
- * fork nor the child, which allocates a little, may hang. POSIX does not ask that of malloc; a
+ * fork nor the child, which allocates a little and asks for figures, may hang. POSIX does not ask that of malloc; a
  * program that forks from a crash handler does. A child that inherits a half-done operation may be
  * refused memory, as long as that is rare.
  *
@@ -22,6 +22,7 @@ enum {
     SHARED_COUNT = 64,
     OWN_COUNT = 64,
     LARGE_EVERY = 8,
+    TRIM_EVERY = 16, /* processes: it costs */
     THREADS_MOST = 16,
     REFUSED_PERCENT_MOST = 10,
     EXIT_REFUSED = 3, /* of a child that got NULL */
@@ -47,6 +48,10 @@ static _Noreturn void child_run(void)
             _exit(EXIT_REFUSED);
         }
         parcel_end(parcel);
+    }
+    (void)mallinfo2();
+    if (getpid() % TRIM_EVERY == 0) {
+        malloc_trim(0);
     }
     _exit(EXIT_SUCCESS);
 }

@@ -35,7 +35,7 @@ TESTS = (
     ("-L", "^unit$"),
     ("-L", "^abi$", "-E", "symbols|probes|static_tls"),
     ("-L", "^misuse$", "-E", "valgrind"),
-    ("-R", "^stress.(ping_pong|thread_churn|free_only|exhaustion|fork_storm)$"),
+    ("-R", "^stress.(ping_pong|thread_churn|free_only|exhaustion|fork_storm|fork_signal)$"),
 )
 # What a mistake looks like: a pattern, what it becomes, and what to call it.
 MISTAKES = (

@@ -29,6 +29,16 @@ bool __wrap_os_map_over(void *at, size_t size)
     return target_is_lost ? !os_unmap(at, size) : __real_os_map_over(at, size);
 }
 
+/* What the kernel was told last of pages: bytes that are to be huge ones, and that are not. */
+static size_t told_huge, told_small;
+void __real_os_advise_huge(void *p, size_t size, bool on);
+void __wrap_os_advise_huge(void *p, size_t size, bool on);
+void __wrap_os_advise_huge(void *p, size_t size, bool on)
+{
+    *(on ? &told_huge : &told_small) += size;
+    __real_os_advise_huge(p, size, on);
+}
+
 static void refuse_move(int number, bool target_lost)
 {
     refused_move = number;
@@ -213,6 +223,67 @@ static void pages_of_scattered_ones_come_together(void **state)
     assert_true(zeroed && is_zero(other, 12 * MIB));
     release(other);
     release_all(between, 3);
+}
+
+/* Of the last piece no more is taken than is wanted. */
+static void a_piece_that_is_too_long_is_cut(void **state)
+{
+    (void)state;
+    if (!region_can_forget())
+        skip();
+    bool zeroed = true;
+    void *p[2], *between[2];
+    alloc_apart(p, between, 1, 4 * MIB);
+    alloc_apart(p + 1, between + 1, 1, 10 * MIB);
+    void *place = alloc(12 * MIB), *behind = alloc(2 * MIB); /* where they will come together */
+    release(place);
+    assert_int_equal(big_purge(0), 12 * MIB);
+    stamp(p[0], 4 * MIB);
+    stamp(p[1], 10 * MIB);
+    stamp(behind, 2 * MIB);
+    release_all(p, 2);
+    char *whole = big_alloc(12 * MIB, 1, BIG_PLAIN, &zeroed);
+    assert_ptr_equal(whole, place);
+    assert_int_equal(big_cached_bytes(), 2 * MIB);
+    assert_true(has_stamp(whole, 10 * MIB));
+    assert_true(has_stamp(behind, 2 * MIB));
+    release(whole);
+    release(behind);
+    release_all(between, 2);
+}
+
+static void told(size_t huge, size_t small)
+{
+    assert_int_equal(told_huge, huge);
+    assert_int_equal(told_small, small);
+    told_huge = told_small = 0;
+}
+
+static void huge_pages_are_asked_for_of_fresh_memory(void **state)
+{
+    (void)state;
+    bool zeroed;
+    void *p[2], *between[2];
+    told_huge = told_small = 0;
+    release(alloc(8 * MIB));
+    assert_int_equal(big_purge(0), 8 * MIB);
+    told(0, 0); /* nothing was said of any before */
+    p[0] = big_alloc(5 * MIB, 1, BIG_HUGE, &zeroed);
+    told(4 * MIB, 2 * MIB);
+    release(p[0]);
+    assert_int_equal(big_purge(0), 5 * MIB);
+    release(alloc(6 * MIB));
+    told(0, 6 * MIB); /* what was said of that place does not hold for others */
+    assert_int_equal(big_purge(0), 6 * MIB);
+    if (!region_can_forget())
+        return;
+    alloc_apart(p, between, 2, 4 * MIB);
+    release_all(p, 2);
+    told_huge = told_small = 0;
+    void *whole = big_alloc(8 * MIB, 1, BIG_HUGE, &zeroed);
+    told(0, 0); /* it has pages */
+    release(whole);
+    release_all(between, 2);
 }
 
 /* What other kinds of memory have freed as a whole moves as well. */
@@ -427,15 +498,15 @@ static void a_lost_place_is_given_up(void **state)
     release_all(between, 3);
 }
 
-/* A block of three granules that cannot grow where it is, and is refused the second of its moves. */
-static void *resize_with_refusal(char **p, bool target_lost)
+/* A block of three granules that cannot grow where it is, and is refused one of its moves, from 0 on. */
+static void *resize_with_refusal(char **p, int move, bool target_lost)
 {
     bool zeroed;
     *p = alloc(6 * MIB);
     (void)region_extend(unit_of(*p) / GRANULE_UNITS + 3, 1,
                         &zeroed); /* else somebody else is there */
     stamp(*p, 6 * MIB);
-    refuse_move(1, target_lost);
+    refuse_move(move, target_lost);
     return big_resize(unit_of(*p), 40 * MIB);
 }
 
@@ -444,7 +515,7 @@ static void a_refused_move_of_a_block_is_a_copy(void **state)
     (void)state;
     if (!region_can_forget())
         skip();
-    char *p, *q = resize_with_refusal(&p, false);
+    char *p, *q = resize_with_refusal(&p, 1, false);
     assert_non_null(q);
     assert_ptr_not_equal(q, p);
     assert_true(has_stamp(q, 6 * MIB));
@@ -452,22 +523,35 @@ static void a_refused_move_of_a_block_is_a_copy(void **state)
     release(q);
 }
 
+static void move_back_from(int move)
+{
+    char *p;
+    void *place = alloc(40 * MIB); /* where it would go */
+    release(place);
+    assert_int_equal(big_purge(0), 40 * MIB);
+    size_t bytes = big_live_bytes();
+    assert_null(resize_with_refusal(&p, move, true));
+    assert_int_equal(big_live_bytes(), bytes + 6 * MIB);
+    assert_true(has_stamp(p, 6 * MIB));
+    refuse_move(-1, false);
+    (void)big_purge(0);
+    void *q = alloc(40 * MIB);
+    assert_ptr_equal(q, place); /* all of it can be used again */
+    stamp(q, 40 * MIB);
+    assert_true(has_stamp(p, 6 * MIB));
+    release(q);
+    release(p);
+}
+
 static void a_block_moves_back_from_a_lost_place(void **state)
 {
     (void)state;
     if (!region_can_forget())
         skip();
-    char *p;
-    size_t bytes = big_live_bytes();
-    assert_null(resize_with_refusal(&p, true));
-    assert_int_equal(big_live_bytes(), bytes + 6 * MIB);
-    assert_true(has_stamp(p, 6 * MIB));
-    refuse_move(-1, false);
-    void *q = alloc(40 * MIB);
-    stamp(q, 40 * MIB);
-    assert_true(has_stamp(p, 6 * MIB));
-    release(q);
-    release(p);
+    for (int move = 0; move < 3; move++) {
+        move_back_from(move);
+        (void)big_purge(0);
+    }
 }
 
 static void failing_resize_leaves_the_block(void **state)
@@ -527,6 +611,8 @@ int main(void)
         cmocka_unit_test_setup(neighbours_become_one, empty_cache),
         cmocka_unit_test_setup(a_short_one_is_extended, empty_cache),
         cmocka_unit_test_setup(pages_of_scattered_ones_come_together, empty_cache),
+        cmocka_unit_test_setup(a_piece_that_is_too_long_is_cut, empty_cache),
+        cmocka_unit_test_setup(huge_pages_are_asked_for_of_fresh_memory, empty_cache),
         cmocka_unit_test_setup(pages_of_other_kinds_come_together, empty_cache),
         cmocka_unit_test_setup(a_block_grows_into_its_freed_neighbour, empty_cache),
         cmocka_unit_test_setup(the_cache_is_bounded, empty_cache),

@@ -391,6 +391,7 @@ static void what_a_child_shows_is_so(void **state)
         check_samples();
         check_touched();
         check_units();
+        assert_int_equal(load_relaxed(&load_relaxed(&hak_thread.heap->row)->tid), getpid());
         _exit(load_relaxed(&live_area()->process[0].pid) == (uint32_t)getpid() ? 0 : 1);
     }
     int status;

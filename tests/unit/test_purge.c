@@ -31,6 +31,14 @@ bool __wrap_os_purge(void *at, size_t size)
     return !is_refused && __real_os_purge(at, size);
 }
 
+/* What pressure was told last. */
+static size_t held;
+void __wrap_pressure_note_time(size_t bytes);
+void __wrap_pressure_note_time(size_t bytes)
+{
+    held = bytes;
+}
+
 static int set_up(void **state)
 {
     (void)state;
@@ -110,6 +118,21 @@ static void retained_memory_stays(void **state)
     assert_int_equal(purge_total(), total);
 }
 
+static size_t footprint(void)
+{
+    return units_in_use() * UNIT_SIZE + pages_in_use() + big_live_bytes() + dirty_bytes();
+}
+
+static void a_look_is_one_at_the_limit_as_well(void **state)
+{
+    (void)state;
+    hak_options.retain = 8 * MIB;
+    make_dirty();
+    size_t bytes = footprint();
+    look();
+    assert_int_equal(held, bytes);
+}
+
 static void excess_goes_down_to_the_allowance(void **state)
 {
     (void)state;
@@ -138,11 +161,14 @@ static void a_little_excess_is_let_be(void **state)
 static void everything_is_everything(void **state)
 {
     (void)state;
-    hak_options.retain = 1024 * MIB;
+    hak_options.retain = 8 * MIB;
     make_dirty();
+    look();
+    assert_true(load_relaxed(&hak_purge_allowed) >= 8 * MIB);
     size_t dirty = dirty_bytes(), total = purge_total();
     assert_int_equal(purge_everything(), dirty);
     assert_int_equal(dirty_bytes(), 0);
+    assert_int_equal(load_relaxed(&hak_purge_allowed), 0); /* whatever is freed next is looked at */
     assert_int_equal(purge_total(), total + dirty);
     bool zeroed = false;
     char *p = big_alloc(GRANULE_SIZE, 1, BIG_PLAIN, &zeroed);
@@ -218,15 +244,39 @@ static void an_oscillation_keeps_what_it_needs(void **state)
     }
 }
 
+static void seconds_pass(int seconds)
+{
+    for (int i = 0; i < seconds; i++) {
+        clock_ms += SECOND + SECOND / 10;
+        look();
+    }
+}
+
 /* ... and goes when demand has stayed low. */
 static void an_oscillation_is_forgotten(void **state)
 {
     (void)state;
-    for (int second = 0; second < 8 && dirty_bytes() > 2 * MIB; second++) {
-        clock_ms += SECOND + SECOND / 10;
-        look();
-    }
+    seconds_pass(8);
     assert_true(dirty_bytes() <= 2 * MIB);
+}
+
+/* It goes as well where demand stays high, of which a share may stay. */
+static void an_oscillation_of_much_is_forgotten(void **state)
+{
+    (void)state;
+    enum { BLOCKS = 256, SHARE = 16, TURNS = 6, TURN_MS = 30 };
+    void *blocks[BLOCKS];
+    hak_options.retain = MIB;
+    purge_everything();
+    for (int i = 0; i < BLOCKS; i++)
+        blocks[i] = take_big();
+    for (int i = 0; i < TURNS; i++, clock_ms += TURN_MS)
+        swing();
+    assert_true(dirty_bytes() >= DIRTY);
+    seconds_pass(8);
+    assert_true(dirty_bytes() <= (BLOCKS / SHARE + 2) * GRANULE_SIZE);
+    for (int i = 0; i < BLOCKS; i++)
+        assert_true(big_free(unit_of(blocks[i])));
 }
 
 static void a_single_peak_is_not_kept(void **state)
@@ -303,11 +353,6 @@ static void what_heaps_keep_is_no_excess_near_a_limit(void **state)
 enum { HIGH = 1024, STEPS = 16 };
 static void *high[HIGH];
 static size_t highest; /* footprint, of this test at first and so of all before */
-
-static size_t footprint(void)
-{
-    return units_in_use() * UNIT_SIZE + pages_in_use() + big_live_bytes() + dirty_bytes();
-}
 
 static size_t seen; /* the highest footprint of all tests */
 
@@ -467,6 +512,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(retained_memory_stays),
+        cmocka_unit_test(a_look_is_one_at_the_limit_as_well),
         cmocka_unit_test(excess_goes_down_to_the_allowance),
         cmocka_unit_test(a_little_excess_is_let_be),
         cmocka_unit_test(everything_is_everything),
@@ -484,6 +530,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(paying_has_a_budget_of_time, rise, fall),
         cmocka_unit_test_setup_teardown(what_is_set_to_be_retained_pays_for_nothing, rise, fall),
         cmocka_unit_test_setup_teardown(whoever_is_faster_pays, rise, fall),
+        cmocka_unit_test(
+            an_oscillation_of_much_is_forgotten), /* last: higher than the others rise */
     };
     return cmocka_run_group_tests(tests, set_up, NULL);
 }

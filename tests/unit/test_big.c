@@ -252,6 +252,26 @@ static void a_piece_that_is_too_long_is_cut(void **state)
     release_all(between, 2);
 }
 
+/* How much may be moved is bounded at a time, not in all. */
+static void what_was_moved_and_dropped_does_not_count(void **state)
+{
+    (void)state;
+    enum { ROUNDS = 1100 }; /* of four granules, of 4,096 */
+    if (!region_can_forget())
+        skip();
+    void *p[2], *between[2];
+    for (size_t i = 0; i < ROUNDS; i++) {
+        alloc_apart(p, between, 2, 4 * MIB);
+        release_all(p, 2);
+        size_t fresh = big_fresh_bytes();
+        release(alloc(8 * MIB));
+        assert_at(big_fresh_bytes() == fresh, i);
+        (void)big_purge(0);
+        release_all(between, 2);
+        (void)big_purge(0);
+    }
+}
+
 static void told(size_t huge, size_t small)
 {
     assert_int_equal(told_huge, huge);
@@ -612,6 +632,7 @@ int main(void)
         cmocka_unit_test_setup(a_short_one_is_extended, empty_cache),
         cmocka_unit_test_setup(pages_of_scattered_ones_come_together, empty_cache),
         cmocka_unit_test_setup(a_piece_that_is_too_long_is_cut, empty_cache),
+        cmocka_unit_test_setup(what_was_moved_and_dropped_does_not_count, empty_cache),
         cmocka_unit_test_setup(huge_pages_are_asked_for_of_fresh_memory, empty_cache),
         cmocka_unit_test_setup(pages_of_other_kinds_come_together, empty_cache),
         cmocka_unit_test_setup(a_block_grows_into_its_freed_neighbour, empty_cache),

@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include "control/options.h"
+#include "os/os.h"
+#include "pressure/pressure.h"
 #include "purge/purge.h"
 
 /* ---- tables ---- */
@@ -190,6 +192,38 @@ static void few_bytes_of_empty_slabs_are_kept(void **state)
     give_all_back(class_for(512));
 }
 
+static size_t resident_after_trim(void **blocks, size_t n, size_t size, enum pressure_level level)
+{
+    size_t pages = 0;
+    store_relaxed(&hak_pressure.level, (uint32_t)level);
+    lock_take(&heap->lock);
+    heap_trim(heap, true);
+    heap_unlock(heap);
+    store_relaxed(&hak_pressure.level, (uint32_t)PRESSURE_NONE);
+    for (size_t i = 0; i < n; i++)
+        pages += os_resident_pages(blocks[i], size);
+    return pages;
+}
+
+/* Of a slab on which a block lives. */
+static void free_pages_of_a_used_slab_go_when_memory_is_tight(void **state)
+{
+    (void)state;
+    enum { SOME = 4 };
+    size_t size = 2 * hak_region.page_size, pages = (SOME - 1) * 2;
+    uint32_t class = class_for(size);
+    void *blocks[SOME];
+    for (size_t i = 0; i < SOME; i++)
+        memset(blocks[i] = alloc(class), 'x', size);
+    for (size_t i = 1; i < SOME; i++)
+        release(blocks[i]);
+    assert_int_equal(resident_after_trim(blocks + 1, SOME - 1, size, PRESSURE_NEAR), pages);
+    assert_int_equal(resident_after_trim(blocks + 1, SOME - 1, size, PRESSURE_TIGHT), 0);
+    assert_int_equal(os_resident_pages(blocks[0], size), 2);
+    release(blocks[0]);
+    give_all_back(class);
+}
+
 /* One live block per slab would keep all of them; the magazine must not do the same. */
 static void a_sparse_class_keeps_no_magazine(void **state)
 {
@@ -328,6 +362,7 @@ int main(void)
         cmocka_unit_test(a_block_that_came_meanwhile_is_not_lost),
         cmocka_unit_test(a_class_keeps_one_empty_slab),
         cmocka_unit_test(few_bytes_of_empty_slabs_are_kept),
+        cmocka_unit_test(free_pages_of_a_used_slab_go_when_memory_is_tight),
         cmocka_unit_test(a_sparse_class_keeps_no_magazine),
         cmocka_unit_test(a_heap_that_shrank_keeps_no_magazines),
         cmocka_unit_test(a_heap_that_grows_empties_idle_magazines),

@@ -31,12 +31,13 @@ bool __wrap_os_purge(void *at, size_t size)
     return !is_refused && __real_os_purge(at, size);
 }
 
-/* What pressure was told last. */
-static size_t held;
+/* What pressure was told last, and how often. */
+static size_t held, looks;
 void __wrap_pressure_note_time(size_t bytes);
 void __wrap_pressure_note_time(size_t bytes)
 {
     held = bytes;
+    looks++;
 }
 
 static int set_up(void **state)
@@ -131,6 +132,24 @@ static void a_look_is_one_at_the_limit_as_well(void **state)
     size_t bytes = footprint();
     look();
     assert_int_equal(held, bytes);
+}
+
+/* Also where nothing seems due. */
+static void one_free_of_some_is_followed_by_a_look(void **state)
+{
+    (void)state;
+    enum { FREES = 1000, SOME = 16 };
+    hak_options.retain = 8 * MIB;
+    make_dirty();
+    look();
+    bool zeroed;
+    ptrdiff_t unit = units_take(1, &zeroed);
+    hak_options.retain = MIB; /* less than is dirty, which is what was allowed */
+    looks = 0;
+    for (int i = 0; i < FREES; i++)
+        purge_if_due();
+    assert_in_range(looks, FREES / SOME / 2, FREES / 2);
+    units_give((size_t)unit, 1, 1);
 }
 
 static void excess_goes_down_to_the_allowance(void **state)
@@ -513,6 +532,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(retained_memory_stays),
         cmocka_unit_test(a_look_is_one_at_the_limit_as_well),
+        cmocka_unit_test(one_free_of_some_is_followed_by_a_look),
         cmocka_unit_test(excess_goes_down_to_the_allowance),
         cmocka_unit_test(a_little_excess_is_let_be),
         cmocka_unit_test(everything_is_everything),

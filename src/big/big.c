@@ -168,8 +168,9 @@ static bool unmark_moved(struct cached c)
     return any;
 }
 
-/* Nobody's any more. What was moved is unmapped, so that its mappings do not pile up. */
-static void drop(struct cached c)
+/* Nobody's any more. What was moved is unmapped, so that its mappings do not pile up. False: it keeps its pages, which the
+ * kernel does not take back. */
+static bool drop(struct cached c)
 {
     void *at = granule_address(c.granule);
     size_t size = c.granules << GRANULE_SHIFT;
@@ -178,10 +179,14 @@ static void drop(struct cached c)
         was_moved = unmark_moved(c);
         lock_release(&big.lock);
     }
-    if (was_moved && os_unmap(at, size))
+    bool is_gone = was_moved && os_unmap(at, size);
+    if (is_gone) {
         region_forget(c.granule, c.granules);
-    else
-        region_give(c.granule, c.granules, os_purge(at, size));
+    } else {
+        is_gone = os_purge(at, size);
+        region_give(c.granule, c.granules, is_gone);
+    }
+    return is_gone;
 }
 
 static void *make_block(struct cached c, size_t usable)
@@ -553,8 +558,8 @@ void *big_resize(size_t unit, size_t size)
 /* Not more than there is at the beginning: others, and handlers of signals, may free as fast as this goes back. */
 size_t big_purge(size_t keep)
 {
-    size_t before = load_relaxed(&hak_big.cached_bytes), bytes = 0;
-    while (load_relaxed(&hak_big.cached_bytes) > keep && bytes < before - keep) {
+    size_t before = load_relaxed(&hak_big.cached_bytes), dropped = 0, bytes = 0;
+    while (load_relaxed(&hak_big.cached_bytes) > keep && dropped < before - keep) {
         if (!lock_take_if_safe(&big.lock))
             break;
         struct cached c = {0, 0, 0};
@@ -564,8 +569,8 @@ size_t big_purge(size_t keep)
         lock_release(&big.lock);
         if (c.granules == 0)
             break;
-        drop(c);
-        bytes += c.bytes;
+        dropped += c.bytes;
+        bytes += drop(c) ? c.bytes : 0;
     }
     return bytes;
 }

@@ -22,7 +22,8 @@ bool big_free(size_t unit);
  * and the block is as it was. */
 void *big_resize(size_t unit, size_t size);
 
-/* Gives cached blocks back, oldest first, until at most `keep` bytes are cached. Returns bytes. */
+/* Gives cached blocks back, oldest first, until at most `keep` bytes are cached. Returns the bytes
+ * whose pages the kernel took. */
 size_t big_purge(size_t keep);
 
 /* Written under the lock, read by anyone. */

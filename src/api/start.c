@@ -12,6 +12,7 @@
 #include "control/stats.h"
 #include "live/live.h"
 #include "mind/keep.h"
+#include "os/lock.h"
 #include "os/os.h"
 #include "purge/purge.h"
 #include "purge/worker.h"
@@ -83,6 +84,7 @@ static bool is_interposed(void)
 
 __attribute__((constructor)) void hak_start(void)
 {
+    lock_start_checking();
     options_read_environment();
     store_relaxed(&hak_live.due, live_is_wanted());
     region_start();

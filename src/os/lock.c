@@ -60,6 +60,21 @@ bool lock_take_patiently(struct lock *l)
     return lock_try(l);
 }
 
+#if HAK_CHECKED
+static bool is_checked;
+
+void lock_start_checking(void)
+{
+    is_checked = true;
+}
+
+void lock_check(void)
+{
+    if (is_checked && hak_thread.depth == 0)
+        os_fatal("internal error: a lock was taken outside of any slow path");
+}
+#endif
+
 void lock_wake(struct lock *l)
 {
     futex(l, FUTEX_WAKE, 1);

@@ -49,9 +49,20 @@ bool lock_take_bounded(struct lock *l);
  * holder has stalled. */
 bool lock_take_patiently(struct lock *l);
 
+/* In the build `debug`, once the library has started: every lock is taken within a slow path. Outside of one the depth
+ * is that of what a handler has interrupted, and a wait for the thread's own lock would not end. */
+#if HAK_CHECKED
+void lock_start_checking(void);
+void lock_check(void);
+#else
+HAK_INLINE void lock_start_checking(void) {}
+HAK_INLINE void lock_check(void) {}
+#endif
+
 /* Takes it the way the calling thread may: see thread_may_wait. False: not taken. */
 HAK_INLINE bool lock_take_if_safe(struct lock *l)
 {
+    lock_check();
     if (HAK_UNLIKELY(!thread_may_wait()))
         return lock_take_bounded(l);
     lock_take(l);

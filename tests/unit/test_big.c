@@ -574,6 +574,46 @@ static void a_block_moves_back_from_a_lost_place(void **state)
     }
 }
 
+static size_t granules_taken(void)
+{
+    size_t taken = 0;
+    for (size_t granule = 0; granule < region_top(); granule++)
+        taken += !region_is_free(granule);
+    return taken;
+}
+
+/* The new end was to have pages of others, and is lost before the block itself moves. */
+static void a_block_stays_when_its_new_end_is_lost(void **state)
+{
+    (void)state;
+    if (!region_can_forget())
+        skip();
+    char *p;
+    void *piece, *between;
+    alloc_apart(&piece, &between, 1, 4 * MIB);
+    size_t taken = granules_taken() - 2;
+    release(piece);
+    assert_null(resize_with_refusal(&p, 0, true));
+    refuse_move(-1, false);
+    (void)big_purge(0);
+    assert_int_equal(granules_taken(), taken + 3 + 1); /* the block, and what lies behind it */
+    assert_true(has_stamp(p, 6 * MIB));
+    release(p);
+    release(between);
+}
+
+/* The descriptor may have been that of a run that began in the middle of its unit. */
+static void a_block_begins_where_its_granule_does(void **state)
+{
+    (void)state;
+    char *p = alloc(2 * MIB);
+    release(p);
+    slab_at(unit_of(p))->run_at = 3;
+    assert_ptr_equal(alloc(2 * MIB), p);
+    assert_int_equal(slab_at(unit_of(p))->run_at, 0);
+    release(p);
+}
+
 static void failing_resize_leaves_the_block(void **state)
 {
     (void)state;
@@ -646,6 +686,8 @@ int main(void)
         cmocka_unit_test_setup(a_lost_place_is_given_up, empty_cache),
         cmocka_unit_test_setup(a_refused_move_of_a_block_is_a_copy, empty_cache),
         cmocka_unit_test_setup(a_block_moves_back_from_a_lost_place, empty_cache),
+        cmocka_unit_test_setup(a_block_stays_when_its_new_end_is_lost, empty_cache),
+        cmocka_unit_test_setup(a_block_begins_where_its_granule_does, empty_cache),
         cmocka_unit_test_setup(failing_resize_leaves_the_block, empty_cache),
         cmocka_unit_test_setup(one_of_many_frees_wins, empty_cache),
     };

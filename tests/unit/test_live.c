@@ -240,6 +240,7 @@ static void check_units(void)
         if (kind == UNIT_SLAB) {
             assert_at(word > WORD_TAG_MAX, unit);
             assert_at(what >> 8 == class_of_word(word), unit);
+            assert_at((what >> 4 & 15) == slab_of_unit(unit)->run_at, unit);
         } else if (kind == 0)
             assert_at(word == WORD_NONE || word == WORD_FREED, unit);
         else

@@ -483,6 +483,27 @@ static void growth_is_not_paid_from_its_own_kind(void **state)
     give_units(units, STEPS);
 }
 
+static void units_pay_for_other_kinds(void **state)
+{
+    (void)state;
+    size_t units[STEPS], dirty;
+    void *blocks[STEPS / 2];
+    grow_by_units(units, STEPS);
+    highest = footprint();
+    give_units(units, STEPS);
+    dirty = units_dirty();
+    for (int i = 0; i < STEPS / 2; i++) {
+        blocks[i] = big_alloc(2 * GRANULE_SIZE, 1, BIG_PLAIN, &(bool){false});
+        purge_note_big();
+        purge_pay_if_owed();
+        clock_ms += SECOND;
+    }
+    assert_true(units_dirty() < dirty);
+    assert_true(footprint() <= highest + 2 * GRANULE_SIZE);
+    for (int i = 0; i < STEPS / 2; i++)
+        assert_true(big_free(unit_of(blocks[i])));
+}
+
 static void paying_has_a_budget_of_time(void **state)
 {
     (void)state;
@@ -547,6 +568,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(growth_is_paid_from_other_kinds, rise, fall),
         cmocka_unit_test_setup_teardown(what_was_in_use_before_is_not_to_be_paid, rise, fall),
         cmocka_unit_test_setup_teardown(growth_is_not_paid_from_its_own_kind, rise, fall),
+        cmocka_unit_test_setup_teardown(units_pay_for_other_kinds, rise, fall),
         cmocka_unit_test_setup_teardown(paying_has_a_budget_of_time, rise, fall),
         cmocka_unit_test_setup_teardown(what_is_set_to_be_retained_pays_for_nothing, rise, fall),
         cmocka_unit_test_setup_teardown(whoever_is_faster_pays, rise, fall),

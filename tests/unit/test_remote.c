@@ -229,6 +229,52 @@ static void a_small_orphan_waits_warm(void **state)
     assert_ptr_equal(registry_attach(), owner);
 }
 
+/* Where a thread without a heap of its own frees. */
+static void a_heap_of_an_ended_thread_can_be_borrowed(void **state)
+{
+    (void)state;
+    registry_abandon(owner);
+    struct heap *h = registry_borrow();
+    assert_ptr_equal(h, owner);
+    assert_int_equal(load_relaxed(&h->state), HEAP_ORPHAN);
+    assert_int_equal(load_relaxed(&h->lock.state), 1);
+    heap_unlock_visited(h);
+    assert_ptr_equal(registry_attach(), owner);
+}
+
+/* In the child of a fork, which it ends: two threads that have ended both have the block in their magazines. */
+static _Noreturn void free_in_two_threads(void)
+{
+    void *blocks[2], *p = alloc_as(owner, SIZE);
+    owner->peak_bytes = third->peak_bytes = 0; /* see a_small_orphan_waits_warm */
+    take_blocks(third, blocks, 2);             /* its magazine takes a block then */
+    free_as(owner, p);
+    free_as(third, p);
+    store_relaxed(&hak_kept.warm, (size_t)0);
+    registry_abandon(owner);
+    registry_abandon(third);
+    if (magazine_kept(magazine_of(owner, class)) == 0 ||
+        magazine_kept(magazine_of(third, class)) == 0)
+        _exit(1);
+    front_verify();
+    _exit(2);
+}
+
+static void what_two_ended_threads_freed_is_noticed(void **state)
+{
+    (void)state;
+    int status;
+    pid_t child = fork();
+    if (child == 0)
+        free_in_two_threads();
+    assert_int_equal(waitpid(child, &status, 0), child);
+#if HAK_CHECKED
+    assert_true(WIFSIGNALED(status)); /* by the second free */
+#else
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+#endif
+}
+
 static void a_batch_for_an_orphan_is_drained_by_its_sender(void **state)
 {
     (void)state;
@@ -466,6 +512,8 @@ int main(void)
         cmocka_unit_test(orphans_lose_slabs_to_the_living),
         cmocka_unit_test(abandoning_empties_everything),
         cmocka_unit_test(a_small_orphan_waits_warm),
+        cmocka_unit_test(a_heap_of_an_ended_thread_can_be_borrowed),
+        cmocka_unit_test(what_two_ended_threads_freed_is_noticed),
         cmocka_unit_test(a_batch_for_an_orphan_is_drained_by_its_sender),
         cmocka_unit_test(blocks_follow_their_slab),
         cmocka_unit_test(a_parcel_may_be_a_sampled_block),

@@ -189,9 +189,11 @@ static bool drop(struct cached c)
     return is_gone;
 }
 
-static void *make_block(struct cached c, size_t usable)
+/* Of granules of which the first `dirty` may not be zero. */
+static void *make_block(struct cached c, size_t usable, size_t dirty)
 {
     struct slab *s = slab_at(c.granule * GRANULE_UNITS);
+    s->dirty = (uint32_t)dirty;
     s->back = 0;
     store_relaxed(&s->heap, NULL);
     s->run_at = 0;
@@ -223,8 +225,8 @@ static enum outcome move_granule(size_t from, size_t to)
     void *target = granule_address(to);
     if (os_move(granule_address(from), GRANULE_SIZE, target, GRANULE_SIZE))
         return MOVED;
-    /* The target may have been unmapped all the same. */
-    return os_map_over(target, GRANULE_SIZE) ? LEFT : LOST;
+    /* The target may have been unmapped all the same: then it cannot be purged either. */
+    return os_map_over(target, GRANULE_SIZE) || os_purge(target, GRANULE_SIZE) ? LEFT : LOST;
 }
 
 /* The longest stretch of the cache up to so many granules, or the start of one. */
@@ -343,7 +345,7 @@ static void put_back(struct cached c)
 }
 
 /* Makes a cached stretch that is too short longer by what is free behind it; if that fails it goes back. */
-static bool extend(struct cached *c, size_t granules)
+static bool extend(struct cached *c, size_t granules, size_t *dirty)
 {
     bool zeroed;
     size_t end = c->granule + c->granules, more = granules - c->granules;
@@ -352,6 +354,7 @@ static bool extend(struct cached *c, size_t granules)
         put_back(*c);
         return false;
     }
+    *dirty = zeroed ? c->granules + filled : granules;
     c->granules = granules;
     return true;
 }
@@ -361,14 +364,15 @@ static void *alloc_cached(size_t granules, size_t usable)
     struct cached c;
     if (load_relaxed(&hak_big.cached_bytes) == 0 || !lock_take_if_safe(&big.lock))
         return NULL;
+    size_t dirty = granules;
     bool found = take_fitting(granules, &c);
     bool shorter = !found && big.cached > 0;
     if (shorter)
         c = take_longest();
     lock_release(&big.lock);
     if (shorter)
-        found = extend(&c, granules);
-    return found ? make_block(c, usable) : NULL;
+        found = extend(&c, granules, &dirty);
+    return found ? make_block(c, usable, dirty) : NULL;
 }
 
 /* Of fresh granules. What they were told before holds until they are told otherwise. Each change of advice
@@ -390,19 +394,19 @@ static HAK_COLD void advise(size_t granule, size_t granules, size_t usable, enum
         os_advise_huge((char *)at + whole, (granules << GRANULE_SHIFT) - whole, false);
 }
 
-static void *alloc_fresh(size_t granules, size_t alignment, size_t usable, enum big_pages pages,
-                         bool *zeroed)
+static void *alloc_fresh(size_t granules, size_t alignment, size_t usable, enum big_pages pages)
 {
-    ptrdiff_t granule = region_take(granules, alignment, zeroed);
+    bool zeroed;
+    ptrdiff_t granule = region_take(granules, alignment, &zeroed);
     if (granule < 0)
         return NULL;
     size_t filled;
     if (!fill_from_dirty((size_t)granule, granules, &filled))
         return NULL;
-    *zeroed = *zeroed && filled == 0;
     if (filled == 0)
         advise((size_t)granule, granules, usable, pages);
-    void *p = make_block((struct cached){(size_t)granule, granules, usable}, usable);
+    void *p = make_block((struct cached){(size_t)granule, granules, usable}, usable,
+                         zeroed ? filled : granules);
     slab_at((size_t)granule * GRANULE_UNITS)->pages = filled == 0 ? (uint8_t)pages : BIG_PLAIN;
     return p;
 }
@@ -411,9 +415,9 @@ void *big_alloc(size_t size, size_t alignment, enum big_pages pages, bool *zeroe
 {
     size_t granules = granules_for(size), usable = round_up(size, hak_region.page_size);
     void *p = alignment <= GRANULE_SIZE ? alloc_cached(granules, usable) : NULL;
-    *zeroed = false;
     if (p == NULL)
-        p = alloc_fresh(granules, largest_of(alignment, GRANULE_SIZE), usable, pages, zeroed);
+        p = alloc_fresh(granules, largest_of(alignment, GRANULE_SIZE), usable, pages);
+    *zeroed = p != NULL && big_dirty_bytes(p) == 0;
     if (p != NULL && lock_take_if_safe(&big.lock)) {
         account(usable, 0, 1);
         lock_release(&big.lock);
@@ -526,7 +530,7 @@ static void *move(size_t granule, struct slab *s, size_t granules, size_t usable
     unit_set_word(granule * GRANULE_UNITS, WORD_FREED);
     unit_show(granule * GRANULE_UNITS);
     settle_piece((struct cached){granule, old, 0}, (size_t)to, done);
-    return make_block((struct cached){(size_t)to, granules, usable}, usable);
+    return make_block((struct cached){(size_t)to, granules, usable}, usable, granules);
 }
 
 /* Where it is, if it can. */

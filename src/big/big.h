@@ -6,14 +6,21 @@
 #define HAK_BIG_H
 
 #include "region/region.h"
+#include "slab/slab.h"
 
 /* What a fresh block's whole granules are to have: pages as they come, huge ones where there are any, small ones,
  * or small ones which somebody looks at when the block is freed. */
 enum big_pages { BIG_PLAIN, BIG_HUGE, BIG_SMALL, BIG_LOOKED_AT };
 
 /* A block of at least `size` bytes at a multiple of `alignment` (a power of two); NULL: no memory.
- * `*zeroed`: it reads as zeros. */
+ * `*zeroed`: it reads as zeros. If not, what lies behind big_dirty_bytes does. */
 void *big_alloc(size_t size, size_t alignment, enum big_pages pages, bool *zeroed);
+
+/* Of a block that was just allocated, from its start on. */
+HAK_INLINE size_t big_dirty_bytes(const void *p)
+{
+    return (size_t)slab_at(unit_of(p))->dirty << GRANULE_SHIFT;
+}
 
 /* The unit's word said WORD_BIG. False if another thread freed it first. */
 bool big_free(size_t unit);

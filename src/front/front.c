@@ -213,12 +213,22 @@ static void *clear(void *p, size_t request)
     return memset(p, 0, request - SECURE_WORD);
 }
 
+/* Of its first n bytes, how many from the start on may not be zero. A big block may be mostly fresh: what is not written
+ * stays without pages. */
+static HAK_NOINLINE size_t dirty_bytes(const void *p, size_t n)
+{
+    return unit_word(unit_of(p)) == WORD_BIG ? least_of(n, big_dirty_bytes(p)) : n;
+}
+
 static HAK_NOINLINE void *zeroed_missed(size_t size)
 {
-    bool zeroed;
-    void *p = size <= SLAB_MAX ? class_or_fail(class_for(size), size, &zeroed)
-                               : pages_or_fail(size, 1, &zeroed);
-    return p == NULL || zeroed ? p : clear(p, size);
+    bool zeroed, is_of_class = size <= SLAB_MAX;
+    void *p = is_of_class ? class_or_fail(class_for(size), size, &zeroed)
+                          : pages_or_fail(size, 1, &zeroed);
+    if (p == NULL || zeroed)
+        return p;
+    size -= SECURE_WORD;
+    return memset(p, 0, is_of_class ? size : dirty_bytes(p, size));
 }
 
 void *front_alloc_zeroed_slow(size_t size)

@@ -509,11 +509,13 @@ static void give_back_taken(const struct taken *t)
     }
 }
 
-/* Of a heap whose thread has ended. False: it is none, or its lock must not be waited for. */
+/* Of a heap whose thread has ended. False: it is none (nobody may wait for a lost one's lock), or its lock cannot be had. */
 static bool take_some_orphaned(struct heap *h, struct taken *t)
 {
     bool is_orphan = false;
     t->n = 0;
+    if (load_relaxed(&h->state) != HEAP_ORPHAN)
+        return false;
     thread_enter();
     if (lock_take_if_safe(&h->lock)) {
         is_orphan = load_relaxed(&h->state) == HEAP_ORPHAN; /* changed under the lock */

@@ -359,8 +359,7 @@ void heap_free_detached(struct heap *owner, void *p)
 {
     if (load_relaxed(&owner->state) == HEAP_LOST)
         return; /* nobody can have it back */
-    if (thread_may_wait()) {
-        lock_take(&owner->lock);
+    if (thread_may_wait() && lock_take_if_safe(&owner->lock)) {
         struct slab *s = slab_of_unit(unit_of(p));
         if (load_relaxed(&s->heap) == owner) {
             heap_put(owner, s, p);

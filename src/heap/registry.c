@@ -21,6 +21,11 @@ static struct {
     _Atomic size_t orphaned[CLASS_COUNT]; /* listed slabs of orphans, a hint for stage 1 */
 } registry;
 
+struct lock *registry_lock(void)
+{
+    return &registry.lock;
+}
+
 void registry_count_orphaned(uint32_t class, int change)
 {
     add_relaxed(&registry.orphaned[class], (size_t)change);
@@ -287,7 +292,7 @@ static _Atomic size_t stalled_threads;
 
 static struct lock *fork_lock_at(int i)
 {
-    struct lock *const locks[FORK_LOCKS] = {&registry.lock, sampler_lock(), purge_lock(),
+    struct lock *const locks[FORK_LOCKS] = {registry_lock(), sampler_lock(), purge_lock(),
                                             big_lock(),     pages_lock(),   region_lock()};
     return locks[i];
 }
@@ -304,7 +309,7 @@ static bool fork_take(struct lock *l)
     if (in_handler())
         return lock_take_patiently(l);
     while (!lock_try(l)) {
-        if (load_relaxed(&stalled_threads) != 0)
+        if (load_relaxed(&stalled_threads) != 0 || load_relaxed(&l->lost))
             return false;
         sched_yield();
     }
@@ -345,8 +350,10 @@ static void fork_give_heap(struct heap *h, void *in_child)
 
 static bool fork_take_global(int i)
 {
-    fork_taken[i] = fork_take(fork_lock_at(i));
-    return fork_taken[i] || in_handler();
+    struct lock *l = fork_lock_at(i);
+    bool is_lost = load_relaxed(&l->lost); /* in this process' parents, and not in its time */
+    fork_taken[i] = fork_take(l);
+    return fork_taken[i] || is_lost || in_handler();
 }
 
 static void fork_give_global(int i)
@@ -456,6 +463,7 @@ static void fork_settle_in_child(struct heap *h, void *context)
         return;
     if (!h->fork_held) {
         store_relaxed(&h->state, (uint32_t)HEAP_LOST);
+        lock_lose(&h->lock);
         return;
     }
     if (load_relaxed(&h->state) == HEAP_LIVE)
@@ -476,6 +484,10 @@ HAK_COLD void registry_after_fork(bool in_child)
         store_relaxed(&stalled_threads, (size_t)0); /* those were other threads */
         pressure_forget_looker();
         fork_taken[FORK_PURGE] = true; /* guards guesses only: free in any case */
+        for (int i = 0; i < FORK_LOCKS; i++) {
+            if (!fork_taken[i] && !lock_is_mine(fork_lock_at(i)))
+                lock_lose(fork_lock_at(i));
+        }
     }
     fork_give_all(in_child);
     if (in_handler())

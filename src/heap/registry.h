@@ -5,6 +5,9 @@
 
 #include "heap/heap.h"
 
+/* For whoever forks, as those of the layers below. */
+struct lock *registry_lock(void);
+
 /* A heap for the calling thread: an orphan with all it holds, or a new one. NULL: no memory. */
 struct heap *registry_attach(void);
 

@@ -60,11 +60,8 @@ static void give_row(struct heap *h, struct live_area *a)
     store_release(&h->inbox_shown, &a->heaps[i].inbox_bytes); /* and whoever sends to it */
 }
 
-void heap_show(struct heap *h)
+static void show_in(struct live_area *a, struct heap *h)
 {
-    struct live_area *a = live_area();
-    if (a == NULL)
-        return;
     lock_take(&h->lock);
     give_row(h, a);
     struct live_heaps *row = load_relaxed(&h->row);
@@ -73,6 +70,18 @@ void heap_show(struct heap *h)
         store_relaxed(&row->state, load_relaxed(&h->state));
     }
     heap_unlock_visited(h);
+}
+
+/* Not interrupted: the child of a handler that forks would go on with a row of its parent's area. */
+void heap_show(struct heap *h)
+{
+    sigset_t signals;
+    if (live_area() == NULL)
+        return;
+    os_block_signals(&signals);
+    if (live_area() != NULL) /* not in a child that a handler has just forked */
+        show_in(live_area(), h);
+    os_restore_signals(&signals);
 }
 
 static void visit(struct heap *h, void *area)
@@ -113,7 +122,7 @@ static void make_area(void)
     live_complete(a);
 }
 
-/* Not interrupted: the child of a handler that forks has a new area to make, and would go on with its parent's. */
+/* Not interrupted: as heap_show. */
 void heaps_make_area(void)
 {
     sigset_t signals;

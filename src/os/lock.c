@@ -22,9 +22,14 @@ static void futex(struct lock *l, int operation, uint32_t value)
     errno = saved;
 }
 
+static bool is_lost(struct lock *l)
+{
+    return load_relaxed(&l->lost);
+}
+
 static bool spin(struct lock *l, int rounds)
 {
-    for (int i = 0; i < rounds; i++) {
+    for (int i = 0; i < rounds && !is_lost(l); i++) {
         if (load_relaxed(&l->state) == 0 && lock_try(l))
             return true;
         cpu_relax();
@@ -32,15 +37,26 @@ static bool spin(struct lock *l, int rounds)
     return false;
 }
 
-void lock_wait(struct lock *l)
+bool lock_wait(struct lock *l)
 {
     if (spin(l, SPINS_BEFORE_SLEEP))
-        return;
+        return true;
     /* From here on the lock is taken as "somebody may sleep" (2): this thread cannot know whether
      * it is the last sleeper, and one wake too many is harmless. */
-    while (exchange_acquire(&l->state, 2) != 0)
+    while (exchange_acquire(&l->state, 2) != 0) {
+        if (is_lost(l))
+            return false;
         futex(l, FUTEX_WAIT, 2);
+    }
     store_relaxed(&l->holder, &hak_thread);
+    return true;
+}
+
+/* The kernel begins a wait that a handler has interrupted again, unless the state is another. */
+void lock_lose(struct lock *l)
+{
+    store_relaxed(&l->lost, true);
+    store_relaxed(&l->state, 1u);
 }
 
 bool lock_take_bounded(struct lock *l)
@@ -53,7 +69,7 @@ bool lock_take_patiently(struct lock *l)
     for (uint64_t from = os_now_ms(); os_now_ms() - from < PATIENCE_MS;) {
         if (lock_try(l))
             return true;
-        if (load_relaxed(&l->stalled))
+        if (load_relaxed(&l->stalled) || is_lost(l))
             return false;
         sched_yield();
     }

@@ -11,6 +11,8 @@ struct lock {
     /* Written by the holder; a thread asks it only whether the holder is itself. */
     _Atomic(struct thread *) holder;
     _Atomic bool stalled; /* by the holder: it will not release before it has forked */
+    /* In the child of a fork, before it has other threads: the holder is not there. Nobody has it again. */
+    _Atomic bool lost;
 };
 
 /* Whether the calling thread holds it, in what its signal handler has interrupted. May say no for a
@@ -20,7 +22,8 @@ HAK_INLINE bool lock_is_mine(const struct lock *l)
     return load_relaxed(&l->holder) == &hak_thread;
 }
 
-void lock_wait(struct lock *l);
+/* False: lost. */
+bool lock_wait(struct lock *l);
 void lock_wake(struct lock *l);
 
 HAK_INLINE bool lock_try(struct lock *l)
@@ -35,18 +38,22 @@ HAK_INLINE bool lock_try(struct lock *l)
     return true;
 }
 
+/* Goes on without one that is lost: what a thread may wait for in this way is its own, or nobody else can be there. */
 HAK_INLINE void lock_take(struct lock *l)
 {
     if (HAK_UNLIKELY(!lock_try(l)))
-        lock_wait(l);
+        (void)lock_wait(l);
 }
+
+/* Also in a frame that waits for it already, when the handler that has forked there returns. */
+void lock_lose(struct lock *l);
 
 /* Spins for a bounded time and gives up: for code that may have interrupted the holder (a signal
  * handler), where waiting could be for ever. */
 bool lock_take_bounded(struct lock *l);
 
 /* Yields and tries again for some 100 ms: long enough for any holder that runs. At once false if the
- * holder has stalled. */
+ * holder has stalled or is not there. */
 bool lock_take_patiently(struct lock *l);
 
 /* In the build `debug`, once the library has started: every lock is taken within a slow path. Outside of one the depth
@@ -65,8 +72,7 @@ HAK_INLINE bool lock_take_if_safe(struct lock *l)
     lock_check();
     if (HAK_UNLIKELY(!thread_may_wait()))
         return lock_take_bounded(l);
-    lock_take(l);
-    return true;
+    return HAK_LIKELY(lock_try(l)) || lock_wait(l);
 }
 
 HAK_INLINE void lock_release(struct lock *l)

@@ -247,32 +247,37 @@ static bool state_is_free(enum granule_state s)
     return s == GRANULE_UNMAPPED || s == GRANULE_CLEAN || s == GRANULE_USED;
 }
 
-static bool is_free(size_t granule)
+/* Which free granules will do. */
+enum among { ANY, MAPPED };
+
+static bool is_free(size_t granule, enum among among)
 {
-    return state_is_free(state_of(granule));
+    enum granule_state s = state_of(granule);
+    return state_is_free(s) && (among == ANY || s != GRANULE_UNMAPPED);
 }
 
-static size_t free_run_at(size_t first, size_t wanted)
+static size_t free_run_at(size_t first, size_t wanted, enum among among)
 {
     size_t n = 0;
-    while (n < wanted && first + n < hak_region.granules && is_free(first + n))
+    while (n < wanted && first + n < hak_region.granules && is_free(first + n, among))
         n++;
     return n;
 }
 
 /* Lowest fit: keeps the heap dense and the top quiet. */
-static ptrdiff_t find_free(size_t n, size_t alignment)
+static ptrdiff_t find_free(size_t n, size_t alignment, enum among among)
 {
+    size_t end = among == MAPPED ? region_top() : hak_region.granules;
     size_t step = alignment > GRANULE_SIZE ? alignment >> GRANULE_SHIFT : 1;
     size_t phase = (hak_region.base >> GRANULE_SHIFT) & (step - 1);
-    while (region.first_free < hak_region.granules && !is_free(region.first_free))
+    while (region.first_free < hak_region.granules && !is_free(region.first_free, ANY))
         region.first_free++;
     size_t at = region.first_free;
     for (;;) {
         at += (step - ((at + phase) & (step - 1))) & (step - 1);
-        if (at >= hak_region.granules || n > hak_region.granules - at)
+        if (at >= end || n > end - at)
             return REGION_NONE;
-        size_t found = free_run_at(at, n);
+        size_t found = free_run_at(at, n, among);
         if (found == n)
             return (ptrdiff_t)at;
         at += found + 1;
@@ -359,22 +364,29 @@ static void raise_top(size_t top)
         store_release(&region.top, top); /* release: the side arrays below it are committed */
 }
 
+static ptrdiff_t take_among(enum among among, size_t n, size_t alignment, bool *zeroed)
+{
+    enum os_result result;
+    ptrdiff_t first;
+    do {
+        first = find_free(n, alignment, among);
+        if (first < 0 || !commit_side_arrays((size_t)first + n))
+            return REGION_NONE;
+        result = take_range((size_t)first, n, zeroed);
+    } while (result == OS_TAKEN);
+    if (result != OS_OK)
+        return REGION_NONE;
+    raise_top((size_t)first + n);
+    return first;
+}
+
 ptrdiff_t region_take(size_t n, size_t alignment, bool *zeroed)
 {
     if (!region_init() || !lock_take_if_safe(&region.lock))
         return REGION_NONE;
-    ptrdiff_t first;
-    enum os_result result = OS_NO_MEMORY;
-    do {
-        first = find_free(n, alignment);
-        if (first < 0 || !commit_side_arrays((size_t)first + n))
-            break;
-        result = take_range((size_t)first, n, zeroed);
-    } while (result == OS_TAKEN);
-    if (result == OS_OK)
-        raise_top((size_t)first + n);
-    else
-        first = REGION_NONE;
+    ptrdiff_t first = take_among(ANY, n, alignment, zeroed);
+    if (first < 0) /* the kernel maps no more: what is mapped may do */
+        first = take_among(MAPPED, n, alignment, zeroed);
     lock_release(&region.lock);
     return first;
 }
@@ -383,7 +395,7 @@ bool region_extend(size_t first, size_t n, bool *zeroed)
 {
     if (!lock_take_if_safe(&region.lock))
         return false;
-    bool done = free_run_at(first, n) == n && commit_side_arrays(first + n) &&
+    bool done = free_run_at(first, n, ANY) == n && commit_side_arrays(first + n) &&
                 take_range(first, n, zeroed) == OS_OK;
     if (done)
         raise_top(first + n);

@@ -60,7 +60,11 @@ struct slab {
     /* Owner; NULL: not a slab. Changed under the old owner's lock, read by anyone who has a live
      * block of the slab. */
     _Atomic(struct heap *) heap;
-    uint32_t used;       /* blocks handed out: in the program's hands or in a magazine */
+    union {
+        uint32_t used; /* blocks handed out: in the program's hands or in a magazine */
+        uint32_t
+            dirty; /* of a big block when it was made: granules from its start that may not be zero */
+    };
     uint32_t carved;     /* blocks below this one have been cut; the frontier */
     uint32_t high;       /* highest frontier so far: what lies above has never been touched */
     uint32_t next, prev; /* neighbours among the heap's slabs of the class with free blocks: unit

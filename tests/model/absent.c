@@ -126,6 +126,16 @@ uintptr_t os_secret(void)
     return 0;
 }
 
+void os_block_signals(sigset_t *before)
+{
+    (void)before; /* there are no handlers here */
+}
+
+void os_restore_signals(const sigset_t *before)
+{
+    (void)before;
+}
+
 uint64_t os_now_ms(void)
 {
     return 0;

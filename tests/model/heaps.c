@@ -15,6 +15,8 @@ void heaps_touch(struct heap *h)
     model_hooks->ignore(h->counters, sizeof h->counters); /* one writer, readers want any value */
     (void)load_relaxed(&h->lock.state);
     (void)load_relaxed(&h->lock.holder);
+    (void)load_relaxed(&h->lock.lost);
+    (void)load_relaxed(&registry_lock()->lost);
     (void)load_relaxed(&h->state);
     (void)load_relaxed(&h->row);
     (void)load_relaxed(&h->inbox);

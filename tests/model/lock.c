@@ -10,6 +10,7 @@ static void setup(void)
 {
     (void)load_relaxed(&lock.state);
     (void)load_relaxed(&lock.holder);
+    (void)load_relaxed(&lock.lost);
     (void)load_relaxed(&lock.stalled);
 }
 

@@ -13,6 +13,7 @@ static void touch(void)
     (void)load_relaxed(&region.top);
     (void)load_relaxed(&region.lock.state);
     (void)load_relaxed(&region.lock.holder);
+    (void)load_relaxed(&region.lock.lost);
     for (size_t i = 0; i < 4; i++)
         (void)load_relaxed(&super_at(i)->free);
 }

@@ -1,7 +1,8 @@
 /* Signals interrupt threads in the middle of malloc and free, and the handler forks. Neither the
- * fork nor the child, which allocates a little and asks for figures, may hang. POSIX does not ask that of malloc; a
- * program that forks from a crash handler does. A child that inherits a half-done operation may be
- * refused memory, as long as that is rare.
+ * fork nor the child may hang, which allocates a little and asks for figures: every other one in the
+ * handler, the rest when it has returned from it. POSIX does not ask that of malloc; a program that
+ * forks from a crash handler does. A child that inherits a half-done operation may be refused memory,
+ * as long as that is rare.
  *
  *     fork_signal [--forks 2000] [--threads 3] [--seed 1]
  */
@@ -39,6 +40,7 @@ static _Atomic(struct parcel *) shared[SHARED_COUNT]; /* in any thread's hands *
 static atomic_bool stop;
 static atomic_ulong refused_memory; /* children that got NULL */
 static _Thread_local struct worker *self;
+static atomic_bool is_child; /* that has returned from the handler */
 
 static _Noreturn void child_run(void)
 {
@@ -62,7 +64,10 @@ static void on_signal(int number)
     int saved_errno = errno;
     pid_t child = forker_fork(&self->forker);
     if (child == 0) {
-        child_run();
+        if (getpid() % 2 == 0) {
+            child_run();
+        }
+        atomic_store(&is_child, true);
     }
     if (child > 0) {
         int status = forker_await(&self->forker, EXIT_REFUSED);
@@ -82,14 +87,26 @@ static void signal_allow(bool allow)
     pthread_sigmask(allow ? SIG_UNBLOCK : SIG_BLOCK, &set, NULL);
 }
 
+/* What the handler has interrupted is done. */
+static void go_on(const void *block, size_t size)
+{
+    if (atomic_load_explicit(&is_child, memory_order_relaxed)) {
+        if (block == NULL) {
+            _exit(EXIT_REFUSED);
+        }
+        child_run();
+    }
+    if (block == NULL) {
+        fail("malloc(%zu) gave NULL: %s", size, strerror(errno));
+    }
+}
+
 /* Runs and big blocks, barely touched: it is their locks that the signals are to meet. */
 static void use_large(struct worker *worker)
 {
     size_t size = rng_size(&worker->rng, 32 * KIB, 3 * MIB);
     char *block = malloc(size);
-    if (block == NULL) {
-        fail("malloc(%zu) gave NULL: %s", size, strerror(errno));
-    }
+    go_on(block, size);
     block[0] = block[size - 1] = 'x';
     free(block);
 }
@@ -102,8 +119,10 @@ static void *work(void *argument)
     signal_allow(true);
     while (!atomic_load_explicit(&stop, memory_order_relaxed)) {
         size_t at = rng_below(&worker->rng, OWN_COUNT);
+        size_t size = rng_log_size(&worker->rng, KIB);
         parcel_end(own[at]);
-        own[at] = parcel_new(rng_log_size(&worker->rng, KIB), worker->next_id++);
+        own[at] = parcel_try_new(size, worker->next_id++);
+        go_on(own[at], size);
         at = rng_below(&worker->rng, SHARED_COUNT);
         own[0] = atomic_exchange_explicit(&shared[at], own[0], memory_order_acq_rel);
         if (worker->next_id % LARGE_EVERY == 0) {

@@ -10,9 +10,9 @@
 #include "slab/slab.h"
 #include "super/super.h"
 
-/* Which of the next moves is refused, and whether its target is then gone, too. */
+/* Which of the next moves is refused, and what becomes of its target. */
 static int refused_move = -1;
-static bool target_is_lost;
+static enum target { KEPT, LOST, KEPT_UNMAPPABLE } target;
 
 bool __real_os_move(void *from, size_t old, void *to, size_t size);
 bool __wrap_os_move(void *from, size_t old, void *to, size_t size);
@@ -26,7 +26,9 @@ bool __wrap_os_move(void *from, size_t old, void *to, size_t size)
 
 bool __wrap_os_map_over(void *at, size_t size)
 {
-    return target_is_lost ? !os_unmap(at, size) : __real_os_map_over(at, size);
+    return target == LOST   ? !os_unmap(at, size)
+           : target == KEPT ? __real_os_map_over(at, size)
+                            : false;
 }
 
 /* What the kernel was told last of pages: bytes that are to be huge ones, and that are not. */
@@ -39,10 +41,10 @@ void __wrap_os_advise_huge(void *p, size_t size, bool on)
     __real_os_advise_huge(p, size, on);
 }
 
-static void refuse_move(int number, bool target_lost)
+static void refuse_move(int number, enum target becomes)
 {
     refused_move = number;
-    target_is_lost = target_lost;
+    target = becomes;
 }
 
 static int set_up(void **state)
@@ -57,7 +59,7 @@ static int empty_cache(void **state)
     (void)state;
     big_purge(0);
     hak_options.whale_capacity = 64;
-    refuse_move(-1, false);
+    refuse_move(-1, KEPT);
     return big_cached_bytes() == 0 ? 0 : -1;
 }
 
@@ -181,9 +183,12 @@ static void a_short_one_is_extended(void **state)
     bool zeroed = true;
     void *whole = alloc(12 * MIB);
     release(whole);
+    stamp(whole, 4 * MIB);
     assert_int_equal(big_purge(4 * MIB), 8 * MIB);
     assert_ptr_equal(big_alloc(12 * MIB, 1, BIG_PLAIN, &zeroed), whole);
     assert_false(zeroed);
+    assert_int_equal(big_dirty_bytes(whole), 4 * MIB);
+    assert_true(is_zero((char *)whole + 4 * MIB, 8 * MIB));
     assert_int_equal(big_cached_bytes(), 0);
     release(whole);
 }
@@ -468,7 +473,7 @@ static void resize_moves_if_it_must(void **state)
 }
 
 /* Three of 4 MiB are wanted as one of 12, and the fourth of six moves is refused. */
-static void *alloc_from_pieces(void **between, bool target_lost)
+static void *alloc_from_pieces(void **between, enum target becomes)
 {
     bool zeroed = true;
     void *p[3];
@@ -476,11 +481,11 @@ static void *alloc_from_pieces(void **between, bool target_lost)
     for (size_t i = 0; i < 3; i++)
         stamp(p[i], 4 * MIB);
     release_all(p, 3);
-    refuse_move(3, target_lost);
+    refuse_move(3, becomes);
     void *whole = big_alloc(12 * MIB, 1, BIG_PLAIN, &zeroed);
     assert_false(whole != NULL && zeroed);
     assert_int_equal(big_cached_bytes(), 4 * MIB); /* the piece that was not begun */
-    refuse_move(-1, false);
+    refuse_move(-1, KEPT);
     return whole;
 }
 
@@ -489,15 +494,19 @@ static void a_refused_move_is_made_up_for_by_new_pages(void **state)
     (void)state;
     if (!region_can_forget())
         skip();
-    void *between[3];
-    char *p = alloc_from_pieces(between, false);
-    assert_non_null(p);
-    assert_true(has_stamp(p, 4 * MIB));
-    assert_true(has_stamp(p + 4 * MIB, 2 * MIB));
-    assert_true(is_zero(p + 6 * MIB, 6 * MIB));
-    stamp(p, 12 * MIB);
-    release(p);
-    release_all(between, 3);
+    for (int i = 0; i < 2; i++) {
+        void *between[3];
+        char *p = alloc_from_pieces(between, i == 0 ? KEPT : KEPT_UNMAPPABLE);
+        assert_non_null(p);
+        assert_true(has_stamp(p, 4 * MIB));
+        assert_true(has_stamp(p + 4 * MIB, 2 * MIB));
+        assert_int_equal(big_dirty_bytes(p), 6 * MIB);
+        assert_true(is_zero(p + 6 * MIB, 6 * MIB));
+        stamp(p, 12 * MIB);
+        release(p);
+        release_all(between, 3);
+        (void)big_purge(0);
+    }
 }
 
 static void a_lost_place_is_given_up(void **state)
@@ -507,7 +516,7 @@ static void a_lost_place_is_given_up(void **state)
         skip();
     void *between[3];
     size_t blocks = big_live_count();
-    assert_null(alloc_from_pieces(between, true));
+    assert_null(alloc_from_pieces(between, LOST));
     assert_int_equal(big_live_count(), blocks + 3);
     for (size_t i = 0; i < 8; i++) { /* what is handed out next is there */
         void *p = alloc(12 * MIB);
@@ -519,14 +528,14 @@ static void a_lost_place_is_given_up(void **state)
 }
 
 /* A block of three granules that cannot grow where it is, and is refused one of its moves, from 0 on. */
-static void *resize_with_refusal(char **p, int move, bool target_lost)
+static void *resize_with_refusal(char **p, int move, enum target becomes)
 {
     bool zeroed;
     *p = alloc(6 * MIB);
     (void)region_extend(unit_of(*p) / GRANULE_UNITS + 3, 1,
                         &zeroed); /* else somebody else is there */
     stamp(*p, 6 * MIB);
-    refuse_move(move, target_lost);
+    refuse_move(move, becomes);
     return big_resize(unit_of(*p), 40 * MIB);
 }
 
@@ -535,7 +544,7 @@ static void a_refused_move_of_a_block_is_a_copy(void **state)
     (void)state;
     if (!region_can_forget())
         skip();
-    char *p, *q = resize_with_refusal(&p, 1, false);
+    char *p, *q = resize_with_refusal(&p, 1, KEPT);
     assert_non_null(q);
     assert_ptr_not_equal(q, p);
     assert_true(has_stamp(q, 6 * MIB));
@@ -550,10 +559,10 @@ static void move_back_from(int move)
     release(place);
     assert_int_equal(big_purge(0), 40 * MIB);
     size_t bytes = big_live_bytes();
-    assert_null(resize_with_refusal(&p, move, true));
+    assert_null(resize_with_refusal(&p, move, LOST));
     assert_int_equal(big_live_bytes(), bytes + 6 * MIB);
     assert_true(has_stamp(p, 6 * MIB));
-    refuse_move(-1, false);
+    refuse_move(-1, KEPT);
     (void)big_purge(0);
     void *q = alloc(40 * MIB);
     assert_ptr_equal(q, place); /* all of it can be used again */
@@ -593,8 +602,8 @@ static void a_block_stays_when_its_new_end_is_lost(void **state)
     alloc_apart(&piece, &between, 1, 4 * MIB);
     size_t taken = granules_taken() - 2;
     release(piece);
-    assert_null(resize_with_refusal(&p, 0, true));
-    refuse_move(-1, false);
+    assert_null(resize_with_refusal(&p, 0, LOST));
+    refuse_move(-1, KEPT);
     (void)big_purge(0);
     assert_int_equal(granules_taken(), taken + 3 + 1); /* the block, and what lies behind it */
     assert_true(has_stamp(p, 6 * MIB));

@@ -70,6 +70,23 @@ static void live_blocks_do_not_overlap(void **state)
     }
 }
 
+/* A small part of it may have been another's. */
+static void what_is_zero_already_stays_without_pages(void **state)
+{
+    (void)state;
+    size_t some = 1500 * KIB, much = 256 * MIB, step = 2 * MIB, pages = 0;
+    void *p = front_alloc(secure_request(some));
+    memset(p, 'x', some);
+    front_free(p);
+    p = front_alloc_zeroed(secure_request(much));
+    assert_non_null(p);
+    for (size_t at = 0; at < much; at += step)
+        pages += os_resident_pages((char *)p + at, step);
+    assert_true(pages * hak_region.page_size <= 4 * MIB);
+    assert_true(is_zero(p, 4 * MIB));
+    front_free(p);
+}
+
 static void zeroed_blocks_are_zero(void **state)
 {
     (void)state;
@@ -339,6 +356,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(blocks_fit_and_are_aligned),
         cmocka_unit_test(live_blocks_do_not_overlap),
+        cmocka_unit_test(what_is_zero_already_stays_without_pages),
         cmocka_unit_test(zeroed_blocks_are_zero),
         cmocka_unit_test(the_last_word_is_not_cleared),
         cmocka_unit_test(alignments_are_kept),

@@ -6,6 +6,15 @@
 #include "os/os.h"
 #include "region/region.h"
 
+/* The kernel has no mapping left. */
+static bool is_refused;
+enum os_result __real_os_map_at(void *at, size_t size);
+enum os_result __wrap_os_map_at(void *at, size_t size);
+enum os_result __wrap_os_map_at(void *at, size_t size)
+{
+    return is_refused ? OS_NO_MEMORY : __real_os_map_at(at, size);
+}
+
 static int set_up(void **state)
 {
     (void)state;
@@ -148,6 +157,29 @@ static void forgotten_granules_are_mapped_anew(void **state)
     region_give(g, 1, true);
 }
 
+static void what_is_mapped_serves_where_the_kernel_maps_no_more(void **state)
+{
+    (void)state;
+    if (!region_can_forget())
+        skip();
+    bool zeroed;
+    size_t low = take(1, 1), high = take(2, 1);
+    os_unmap(granule_address(low), GRANULE_SIZE);
+    region_forget(low, 1);
+    region_give(high, 2, true);
+    is_refused = true;
+    ptrdiff_t one = region_take(1, 1, &zeroed), other = region_take(1, 1, &zeroed);
+    ptrdiff_t more = region_take(region_top(), 1, &zeroed);
+    is_refused = false;
+    assert_true(one >= 0 && other >= 0 && more < 0);
+    *(char *)granule_address((size_t)one) = *(char *)granule_address((size_t)other) = 'x';
+    assert_int_not_equal(one, low);
+    region_give((size_t)one, 1, false);
+    region_give((size_t)other, 1, false);
+    assert_int_equal(take(1, 1), low);
+    region_give(low, 1, false);
+}
+
 static void foreign_mappings_are_avoided(void **state)
 {
     (void)state;
@@ -232,6 +264,7 @@ int main(void)
         cmocka_unit_test(extend_takes_what_is_behind),
         cmocka_unit_test(more_than_there_is_fails),
         cmocka_unit_test(forgotten_granules_are_mapped_anew),
+        cmocka_unit_test(what_is_mapped_serves_where_the_kernel_maps_no_more),
         cmocka_unit_test(foreign_mappings_are_avoided),
         cmocka_unit_test(no_granule_has_two_owners),
     };

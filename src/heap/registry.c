@@ -293,7 +293,7 @@ static _Atomic size_t stalled_threads;
 static struct lock *fork_lock_at(int i)
 {
     struct lock *const locks[FORK_LOCKS] = {registry_lock(), sampler_lock(), purge_lock(),
-                                            big_lock(),     pages_lock(),   region_lock()};
+                                            big_lock(),      pages_lock(),   region_lock()};
     return locks[i];
 }
 

@@ -260,9 +260,8 @@ static HAK_COLD void purge_excess(size_t allowed)
 
 void purge_note_big(void)
 {
-    size_t seen =
-        load_relaxed(&purge.big_fresh_seen); /* first: it follows the other, which only rises */
-    size_t fresh = big_fresh_bytes();
+    /* In this order: what was seen follows what there is, which only rises. */
+    size_t seen = load_relaxed(&purge.big_fresh_seen), fresh = big_fresh_bytes();
     if (fresh != seen) {
         store_relaxed(&purge.big_fresh_seen, fresh);
         purge_note_fresh(fresh - seen, MEMORY_BIG);

@@ -61,9 +61,8 @@ struct slab {
      * block of the slab. */
     _Atomic(struct heap *) heap;
     union {
-        uint32_t used; /* blocks handed out: in the program's hands or in a magazine */
-        uint32_t
-            dirty; /* of a big block when it was made: granules from its start that may not be zero */
+        uint32_t used;  /* blocks handed out: in the program's hands or in a magazine */
+        uint32_t dirty; /* of a new big block: granules from its start that may not be zero */
     };
     uint32_t carved;     /* blocks below this one have been cut; the frontier */
     uint32_t high;       /* highest frontier so far: what lies above has never been touched */

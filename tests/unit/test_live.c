@@ -241,11 +241,21 @@ static void check_units(void)
             assert_at(word > WORD_TAG_MAX, unit);
             assert_at(what >> 8 == class_of_word(word), unit);
             assert_at((what >> 4 & 15) == slab_of_unit(unit)->run_at, unit);
-        } else if (kind == 0)
+        } else if (kind == UNIT_BIG)
+            assert_at(word == WORD_BIG && what >> 8 == slab_at(unit)->granules, unit);
+        else if (kind == 0)
             assert_at(word == WORD_NONE || word == WORD_FREED, unit);
         else
             assert_at(word == words[kind], unit);
     }
+}
+
+static void check_inbox(struct heap *h, void *none)
+{
+    const struct live_heaps *row = load_relaxed(&h->row);
+    (void)none;
+    if (row != NULL && load_relaxed(&h->inbox) == NULL)
+        assert_int_equal(load_relaxed(&row->inbox_bytes), 0);
 }
 
 static void check_samples(void)
@@ -274,6 +284,7 @@ static void check_all(void)
     check_touched();
     check_runs(live_area()->process);
     check_units();
+    registry_each(check_inbox, NULL);
     check_samples();
     check_counts(live_area()->process);
 }
@@ -378,6 +389,16 @@ static void heaps_without_a_row_are_counted_once(void **state)
     store_relaxed(&a->header.tables[LIVE_TABLE_heaps].used, used);
 }
 
+static void a_block_that_was_resized_is_shown(void **state)
+{
+    (void)state;
+    void *p = front_alloc(9 * MIB);
+    p = front_realloc(p, 3 * MIB);
+    check_units();
+    front_free(p);
+    check_units();
+}
+
 /* A check that fails there ends it with another status. */
 static void what_a_child_shows_is_so(void **state)
 {
@@ -415,6 +436,7 @@ int main(void)
         cmocka_unit_test(the_settings_are_shown),
         cmocka_unit_test(the_process_and_its_classes_are_shown),
         cmocka_unit_test(what_is_shown_is_so),
+        cmocka_unit_test(a_block_that_was_resized_is_shown),
         cmocka_unit_test(units_are_counted_whoever_takes_them),
         cmocka_unit_test(empty_slabs_that_stay_are_shown_at_once),
         cmocka_unit_test(what_a_child_shows_is_so),

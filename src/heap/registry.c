@@ -43,6 +43,8 @@ void registry_each(void (*visit)(struct heap *h, void *context), void *context)
 static struct heap *make_heap(enum heap_state state)
 {
     bool zeroed;
+    if (load_relaxed(&registry.lock.lost)) /* it could not join the others */
+        return NULL;
     ptrdiff_t unit = own_unit_take(&zeroed);
     if (unit < 0)
         return NULL;

@@ -51,10 +51,12 @@ static _Noreturn void child_run(void)
         }
         parcel_end(parcel);
     }
+#ifdef __GLIBC__
     (void)mallinfo2();
     if (getpid() % TRIM_EVERY == 0) {
         malloc_trim(0);
     }
+#endif
     _exit(EXIT_SUCCESS);
 }
 

@@ -79,8 +79,10 @@ HAK_COLD bool slab_lists(const struct slab *s, const void *p, bool *damaged)
             *damaged = true;
             return false;
         }
-        if (b == p)
+        if (b == p) {
+            *damaged = !block_looks_linked(b);
             return true;
+        }
         b = link_code(b, __atomic_load_n(&b->next, __ATOMIC_RELAXED));
     }
     return false;

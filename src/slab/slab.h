@@ -212,7 +212,7 @@ HAK_INLINE bool block_looks_linked(const struct block *b)
     return code >> UNIT_SHIFT == 0 || code == (uintptr_t)b;
 }
 
-/* Whether the block is in the slab's list of free blocks. `*damaged`: a link in it leads nowhere. */
+/* Whether the block is in the slab's list of free blocks. `*damaged`: its own link, or one before it, leads nowhere. */
 bool slab_lists(const struct slab *s, const void *p, bool *damaged);
 
 /* A free block's first word is none that the list had there. */

@@ -177,6 +177,32 @@ static void a_list_gives_the_newest_first(void **state)
     check_order(48, (const int[]){3, 1, 5});
 }
 
+static void check_lists(const struct slab *s, const void *p, bool lists, bool is_damaged)
+{
+    bool damaged = !is_damaged;
+    assert_int_equal(slab_lists(s, p, &damaged), lists);
+    assert_int_equal(damaged, is_damaged);
+}
+
+static void a_list_says_where_it_was_overwritten(void **state)
+{
+    (void)state;
+    size_t unit = make_slab(class_for(48));
+    struct slab *s = slab_at(unit);
+    void *p[4];
+    assert_int_equal(slab_take(s, p, 4), 4);
+    for (int i = 0; i < 3; i++)
+        put(s, p[i]); /* the list: 2, 1, 0 */
+    check_lists(s, p[0], true, false);
+    check_lists(s, p[3], false, false);
+    memset(p[1], 'x', sizeof(struct block));
+    check_lists(s, p[2], true, false);
+    check_lists(s, p[1], true, true);
+    check_lists(s, p[0], false, true);
+    slab_clear(s);
+    drop_slab(unit);
+}
+
 static void a_map_gives_the_lowest_first(void **state)
 {
     (void)state;
@@ -287,6 +313,7 @@ int main(void)
         cmocka_unit_test(every_unit_finds_its_slab),
         cmocka_unit_test(take_goes_by_address),
         cmocka_unit_test(a_list_gives_the_newest_first),
+        cmocka_unit_test(a_list_says_where_it_was_overwritten),
         cmocka_unit_test(a_map_gives_the_lowest_first),
         cmocka_unit_test(a_map_finds_every_freed_block),
         cmocka_unit_test(a_freed_block_is_hardly_touched),

@@ -50,7 +50,7 @@ static HAK_NOINLINE void *sample_class(struct heap *h, uint32_t class, size_t si
     }
     purge_show();
     if (zeroed != NULL)
-        *zeroed = reads_as_zeros;
+        *zeroed = p != NULL && reads_as_zeros; /* what could not be kept as a sample may have */
     return p;
 }
 

@@ -3,6 +3,8 @@
 
 #include "abi_check.h"
 
+enum { clear_rounds = 20000 };
+
 static void *blocks[constructor_blocks];
 
 static size_t size_of_block(size_t index)
@@ -10,8 +12,24 @@ static size_t size_of_block(size_t index)
     return 1 + index * index * 3;
 }
 
+/* Enough for many of them to be samples of a profile that has nowhere to be shown yet. */
+static void check_early_calloc(void)
+{
+    for (size_t i = 0; i < clear_rounds; i++) {
+        size_t size = 1 + i * 61 % 60000;
+        unsigned char *dirty = malloc(size);
+        CHECK_AT(dirty != NULL, i);
+        memset(dirty, 0xff, size);
+        free(dirty);
+        unsigned char *clear = calloc(1, size);
+        CHECK_AT(clear != NULL && clear[0] == 0 && memcmp(clear, clear + 1, size - 1) == 0, i);
+        free(clear);
+    }
+}
+
 __attribute__((constructor(101))) static void allocate_early(void)
 {
+    check_early_calloc();
     for (size_t i = 0; i < constructor_blocks; i++) {
         blocks[i] = i % 3 == 0 ? memalign(64, size_of_block(i)) : calloc(1, size_of_block(i));
         CHECK_AT(blocks[i] != NULL, i);

@@ -156,8 +156,8 @@ static HAK_NOINLINE void regret(size_t bytes, size_t recent)
  * had to be. So growth beyond the highest footprint is paid from the other kinds, as far as they have it and paying may
  * take time. What cannot be paid raises the highest footprint. docs/decisions/0054 */
 
-/* Each payment is a look at three kinds and a system call at least. A quarter of it was tried: docs/decisions/0054 */
-#define OWED_LEAST (GRANULE_SIZE / 2)
+/* Each payment is a look at three kinds and a system call at least. */
+#define OWED_LEAST (GRANULE_SIZE / 8)
 
 static size_t less(size_t a, size_t b)
 {

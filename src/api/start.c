@@ -85,8 +85,7 @@ static bool is_interposed(void)
 __attribute__((constructor)) void hak_start(void)
 {
     lock_start_checking();
-    options_read_environment();
-    store_relaxed(&hak_live.due, live_is_wanted());
+    front_read_settings();
     region_start();
     /* The fast path reads the window without a fence, so it is chosen before there is a second thread.
      * The first allocation is early enough if it is this library's: glibc allocates the thread-local

@@ -1,10 +1,14 @@
+#define _GNU_SOURCE
 #include "front/attach.h"
 
 #include <pthread.h>
+#include <unistd.h>
 
+#include "control/options.h"
 #include "front/front.h"
 #include "hakmem/inline.h"
 #include "heap/registry.h"
+#include "live/live.h"
 #include "os/os.h"
 #include "purge/purge.h"
 #include "purge/worker.h"
@@ -34,6 +38,7 @@ _Static_assert(offsetof(struct heap, magazines) == 0, "offsets of magazines coun
 static struct {
     struct lock lock;
     _Atomic bool done;
+    bool has_settings;
     bool has_key;
     pthread_key_t key; /* its destructor is the thread-exit hook */
 } start;
@@ -109,11 +114,22 @@ static HAK_COLD void after_fork_in_child(void)
     os_restore_signals(&around_fork.signals);
 }
 
+void front_read_settings(void)
+{
+    if (start.has_settings)
+        return;
+    start.has_settings = true;
+    options_read_environment();
+    store_relaxed(&hak_live.due, live_is_wanted());
+}
+
 void front_init(void)
 {
     if (HAK_LIKELY(load_acquire(&start.done)) || !lock_take_if_safe(&start.lock))
         return;
     if (!load_relaxed(&start.done)) {
+        if (environ != NULL) /* the C library has started */
+            front_read_settings();
         store_release(&start.done, true);
         start.has_key = pthread_key_create(&start.key, thread_exits) == 0;
         pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);

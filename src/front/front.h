@@ -37,6 +37,9 @@ void front_verify(void);
 /* Sets up what cannot be set up at link time. Runs as the library's constructor, or earlier. */
 void front_init(void);
 
+/* The same for the settings, once; earlier if the C library has started by then. */
+void front_read_settings(void);
+
 /* Counts a request that a magazine can serve; false: it is a sample, and takes the slow path. */
 HAK_INLINE bool count_down(struct heap *h, size_t size)
 {

@@ -3,6 +3,10 @@
 
 #include "abi_check.h"
 
+#include <hakmem/hakmem.h>
+
+#pragma weak hak_ctl
+
 enum { clear_rounds = 20000 };
 
 static void *blocks[constructor_blocks];
@@ -10,6 +14,17 @@ static void *blocks[constructor_blocks];
 static size_t size_of_block(size_t index)
 {
     return 1 + index * index * 3;
+}
+
+/* If this one is set, it is from the first block on. */
+static void check_settings(void)
+{
+    const char *wanted = getenv("HAKMEM_PROFILE_DEPTH");
+    size_t depth = 0, length = sizeof depth;
+    if (wanted == NULL)
+        return;
+    CHECK(hak_ctl("opt.profile_depth", &depth, &length, NULL, 0) == 0);
+    CHECK(depth == (size_t)atoi(wanted));
 }
 
 /* Enough for many of them to be samples of a profile that has nowhere to be shown yet. */
@@ -30,6 +45,7 @@ static void check_early_calloc(void)
 __attribute__((constructor(101))) static void allocate_early(void)
 {
     check_early_calloc();
+    check_settings();
     for (size_t i = 0; i < constructor_blocks; i++) {
         blocks[i] = i % 3 == 0 ? memalign(64, size_of_block(i)) : calloc(1, size_of_block(i));
         CHECK_AT(blocks[i] != NULL, i);

@@ -1,35 +1,12 @@
 /* Big blocks and the cache of freed ones. */
-#include "unit.h"
+#include "big_blocks.h"
 
 #include <sys/resource.h>
 
-#include "big/big.h"
-#include "control/options.h"
 #include "os/os.h"
 #include "pages/pages.h"
 #include "slab/slab.h"
 #include "super/super.h"
-
-/* Which of the next moves is refused, and what becomes of its target. */
-static int refused_move = -1;
-static enum target { KEPT, LOST, KEPT_UNMAPPABLE } target;
-
-bool __real_os_move(void *from, size_t old, void *to, size_t size);
-bool __wrap_os_move(void *from, size_t old, void *to, size_t size);
-bool __real_os_map_over(void *at, size_t size);
-bool __wrap_os_map_over(void *at, size_t size);
-
-bool __wrap_os_move(void *from, size_t old, void *to, size_t size)
-{
-    return refused_move-- != 0 && __real_os_move(from, old, to, size);
-}
-
-bool __wrap_os_map_over(void *at, size_t size)
-{
-    return target == LOST   ? !os_unmap(at, size)
-           : target == KEPT ? __real_os_map_over(at, size)
-                            : false;
-}
 
 /* What the kernel was told last of pages: bytes that are to be huge ones, and that are not. */
 static size_t told_huge, told_small;
@@ -39,56 +16,6 @@ void __wrap_os_advise_huge(void *p, size_t size, bool on)
 {
     *(on ? &told_huge : &told_small) += size;
     __real_os_advise_huge(p, size, on);
-}
-
-static void refuse_move(int number, enum target becomes)
-{
-    refused_move = number;
-    target = becomes;
-}
-
-static int set_up(void **state)
-{
-    (void)state;
-    return region_init() ? 0 : -1;
-}
-
-/* Each test starts with an empty cache of the usual capacity. */
-static int empty_cache(void **state)
-{
-    (void)state;
-    big_purge(0);
-    hak_options.whale_capacity = 64;
-    refuse_move(-1, KEPT);
-    return big_cached_bytes() == 0 ? 0 : -1;
-}
-
-static void *alloc(size_t size)
-{
-    bool zeroed;
-    void *p = big_alloc(size, 1, BIG_PLAIN, &zeroed);
-    assert_non_null(p);
-    return p;
-}
-
-static void release(void *p)
-{
-    assert_true(big_free(unit_of(p)));
-}
-
-static void stamp(void *p, size_t size)
-{
-    for (size_t at = 0; at < size; at += 4096)
-        *(size_t *)(void *)((char *)p + at) = at + 1;
-}
-
-static bool has_stamp(void *p, size_t size)
-{
-    for (size_t at = 0; at < size; at += 4096) {
-        if (*(size_t *)(void *)((char *)p + at) != at + 1)
-            return false;
-    }
-    return true;
 }
 
 static void blocks_are_accounted_for(void **state)
@@ -118,21 +45,6 @@ static void a_second_free_is_refused(void **state)
     assert_int_equal(unit_word(unit_of(p)), WORD_FREED);
     assert_false(big_free(unit_of(p)));
     assert_int_equal(big_cached_bytes(), cached + 2 * MIB);
-}
-
-/* Blocks that are no neighbours: each is followed by one that stays. */
-static void alloc_apart(void **blocks, void **between, size_t n, size_t size)
-{
-    for (size_t i = 0; i < n; i++) {
-        blocks[i] = alloc(size);
-        between[i] = alloc(2 * MIB);
-    }
-}
-
-static void release_all(void **blocks, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        release(blocks[i]);
 }
 
 static void the_shortest_that_fits_is_reused(void **state)
@@ -472,145 +384,6 @@ static void resize_moves_if_it_must(void **state)
         region_give(granule + 2, 1, false);
 }
 
-/* Three of 4 MiB are wanted as one of 12, and the fourth of six moves is refused. */
-static void *alloc_from_pieces(void **between, enum target becomes)
-{
-    bool zeroed = true;
-    void *p[3];
-    alloc_apart(p, between, 3, 4 * MIB);
-    for (size_t i = 0; i < 3; i++)
-        stamp(p[i], 4 * MIB);
-    release_all(p, 3);
-    refuse_move(3, becomes);
-    void *whole = big_alloc(12 * MIB, 1, BIG_PLAIN, &zeroed);
-    assert_false(whole != NULL && zeroed);
-    assert_int_equal(big_cached_bytes(), 4 * MIB); /* the piece that was not begun */
-    refuse_move(-1, KEPT);
-    return whole;
-}
-
-static void a_refused_move_is_made_up_for_by_new_pages(void **state)
-{
-    (void)state;
-    if (!region_can_forget())
-        skip();
-    for (int i = 0; i < 2; i++) {
-        void *between[3];
-        char *p = alloc_from_pieces(between, i == 0 ? KEPT : KEPT_UNMAPPABLE);
-        assert_non_null(p);
-        assert_true(has_stamp(p, 4 * MIB));
-        assert_true(has_stamp(p + 4 * MIB, 2 * MIB));
-        assert_int_equal(big_dirty_bytes(p), 6 * MIB);
-        assert_true(is_zero(p + 6 * MIB, 6 * MIB));
-        stamp(p, 12 * MIB);
-        release(p);
-        release_all(between, 3);
-        (void)big_purge(0);
-    }
-}
-
-static void a_lost_place_is_given_up(void **state)
-{
-    (void)state;
-    if (!region_can_forget())
-        skip();
-    void *between[3];
-    size_t blocks = big_live_count();
-    assert_null(alloc_from_pieces(between, LOST));
-    assert_int_equal(big_live_count(), blocks + 3);
-    for (size_t i = 0; i < 8; i++) { /* what is handed out next is there */
-        void *p = alloc(12 * MIB);
-        stamp(p, 12 * MIB);
-        assert_true(has_stamp(p, 12 * MIB));
-        release(p);
-    }
-    release_all(between, 3);
-}
-
-/* A block of three granules that cannot grow where it is, and is refused one of its moves, from 0 on. */
-static void *resize_with_refusal(char **p, int move, enum target becomes)
-{
-    bool zeroed;
-    *p = alloc(6 * MIB);
-    (void)region_extend(unit_of(*p) / GRANULE_UNITS + 3, 1,
-                        &zeroed); /* else somebody else is there */
-    stamp(*p, 6 * MIB);
-    refuse_move(move, becomes);
-    return big_resize(unit_of(*p), 40 * MIB);
-}
-
-static void a_refused_move_of_a_block_is_a_copy(void **state)
-{
-    (void)state;
-    if (!region_can_forget())
-        skip();
-    char *p, *q = resize_with_refusal(&p, 1, KEPT);
-    assert_non_null(q);
-    assert_ptr_not_equal(q, p);
-    assert_true(has_stamp(q, 6 * MIB));
-    stamp(q, 40 * MIB);
-    release(q);
-}
-
-static void move_back_from(int move)
-{
-    char *p;
-    void *place = alloc(40 * MIB); /* where it would go */
-    release(place);
-    assert_int_equal(big_purge(0), 40 * MIB);
-    size_t bytes = big_live_bytes();
-    assert_null(resize_with_refusal(&p, move, LOST));
-    assert_int_equal(big_live_bytes(), bytes + 6 * MIB);
-    assert_true(has_stamp(p, 6 * MIB));
-    refuse_move(-1, KEPT);
-    (void)big_purge(0);
-    void *q = alloc(40 * MIB);
-    assert_ptr_equal(q, place); /* all of it can be used again */
-    stamp(q, 40 * MIB);
-    assert_true(has_stamp(p, 6 * MIB));
-    release(q);
-    release(p);
-}
-
-static void a_block_moves_back_from_a_lost_place(void **state)
-{
-    (void)state;
-    if (!region_can_forget())
-        skip();
-    for (int move = 0; move < 3; move++) {
-        move_back_from(move);
-        (void)big_purge(0);
-    }
-}
-
-static size_t granules_taken(void)
-{
-    size_t taken = 0;
-    for (size_t granule = 0; granule < region_top(); granule++)
-        taken += !region_is_free(granule);
-    return taken;
-}
-
-/* The new end was to have pages of others, and is lost before the block itself moves. */
-static void a_block_stays_when_its_new_end_is_lost(void **state)
-{
-    (void)state;
-    if (!region_can_forget())
-        skip();
-    char *p;
-    void *piece, *between;
-    alloc_apart(&piece, &between, 1, 4 * MIB);
-    size_t taken = granules_taken() - 2;
-    release(piece);
-    assert_null(resize_with_refusal(&p, 0, LOST));
-    refuse_move(-1, KEPT);
-    (void)big_purge(0);
-    assert_int_equal(granules_taken(), taken + 3 + 1); /* the block, and what lies behind it */
-    assert_true(has_stamp(p, 6 * MIB));
-    release(p);
-    release(between);
-}
-
 /* The descriptor may have been that of a run that began in the middle of its unit. */
 static void a_block_begins_where_its_granule_does(void **state)
 {
@@ -691,11 +464,6 @@ int main(void)
         cmocka_unit_test_setup(alignments_are_kept, empty_cache),
         cmocka_unit_test_setup(resize_in_place, empty_cache),
         cmocka_unit_test_setup(resize_moves_if_it_must, empty_cache),
-        cmocka_unit_test_setup(a_refused_move_is_made_up_for_by_new_pages, empty_cache),
-        cmocka_unit_test_setup(a_lost_place_is_given_up, empty_cache),
-        cmocka_unit_test_setup(a_refused_move_of_a_block_is_a_copy, empty_cache),
-        cmocka_unit_test_setup(a_block_moves_back_from_a_lost_place, empty_cache),
-        cmocka_unit_test_setup(a_block_stays_when_its_new_end_is_lost, empty_cache),
         cmocka_unit_test_setup(a_block_begins_where_its_granule_does, empty_cache),
         cmocka_unit_test_setup(failing_resize_leaves_the_block, empty_cache),
         cmocka_unit_test_setup(one_of_many_frees_wins, empty_cache),

@@ -1,0 +1,189 @@
+/* Moves of pages that the kernel refuses, of big blocks: what becomes of the block and of both places. */
+#include "big_blocks.h"
+
+#include "os/os.h"
+#include "region/region.h"
+
+/* Which of the next moves is refused, and what becomes of its target. */
+static int refused_move = -1;
+static enum target { KEPT, LOST, KEPT_UNMAPPABLE } target;
+
+bool __real_os_move(void *from, size_t old, void *to, size_t size);
+bool __wrap_os_move(void *from, size_t old, void *to, size_t size);
+bool __real_os_map_over(void *at, size_t size);
+bool __wrap_os_map_over(void *at, size_t size);
+
+bool __wrap_os_move(void *from, size_t old, void *to, size_t size)
+{
+    return refused_move-- != 0 && __real_os_move(from, old, to, size);
+}
+
+bool __wrap_os_map_over(void *at, size_t size)
+{
+    return target == LOST   ? !os_unmap(at, size)
+           : target == KEPT ? __real_os_map_over(at, size)
+                            : false;
+}
+
+static void refuse_move(int number, enum target becomes)
+{
+    refused_move = number;
+    target = becomes;
+}
+
+static int all_moves(void **state)
+{
+    refuse_move(-1, KEPT);
+    return empty_cache(state);
+}
+
+/* Three of 4 MiB are wanted as one of 12, and the fourth of six moves is refused. */
+static void *alloc_from_pieces(void **between, enum target becomes)
+{
+    bool zeroed = true;
+    void *p[3];
+    alloc_apart(p, between, 3, 4 * MIB);
+    for (size_t i = 0; i < 3; i++)
+        stamp(p[i], 4 * MIB);
+    release_all(p, 3);
+    refuse_move(3, becomes);
+    void *whole = big_alloc(12 * MIB, 1, BIG_PLAIN, &zeroed);
+    assert_false(whole != NULL && zeroed);
+    assert_int_equal(big_cached_bytes(), 4 * MIB); /* the piece that was not begun */
+    refuse_move(-1, KEPT);
+    return whole;
+}
+
+static void a_refused_move_is_made_up_for_by_new_pages(void **state)
+{
+    (void)state;
+    if (!region_can_forget())
+        skip();
+    for (int i = 0; i < 2; i++) {
+        void *between[3];
+        char *p = alloc_from_pieces(between, i == 0 ? KEPT : KEPT_UNMAPPABLE);
+        assert_non_null(p);
+        assert_true(has_stamp(p, 4 * MIB));
+        assert_true(has_stamp(p + 4 * MIB, 2 * MIB));
+        assert_int_equal(big_dirty_bytes(p), 6 * MIB);
+        assert_true(is_zero(p + 6 * MIB, 6 * MIB));
+        stamp(p, 12 * MIB);
+        release(p);
+        release_all(between, 3);
+        (void)big_purge(0);
+    }
+}
+
+static void a_lost_place_is_given_up(void **state)
+{
+    (void)state;
+    if (!region_can_forget())
+        skip();
+    void *between[3];
+    size_t blocks = big_live_count();
+    assert_null(alloc_from_pieces(between, LOST));
+    assert_int_equal(big_live_count(), blocks + 3);
+    for (size_t i = 0; i < 8; i++) { /* what is handed out next is there */
+        void *p = alloc(12 * MIB);
+        stamp(p, 12 * MIB);
+        assert_true(has_stamp(p, 12 * MIB));
+        release(p);
+    }
+    release_all(between, 3);
+}
+
+/* A block of three granules that cannot grow where it is, and is refused one of its moves, from 0 on. */
+static void *resize_with_refusal(char **p, int move, enum target becomes)
+{
+    bool zeroed;
+    *p = alloc(6 * MIB);
+    (void)region_extend(unit_of(*p) / GRANULE_UNITS + 3, 1,
+                        &zeroed); /* else somebody else is there */
+    stamp(*p, 6 * MIB);
+    refuse_move(move, becomes);
+    return big_resize(unit_of(*p), 40 * MIB);
+}
+
+static void a_refused_move_of_a_block_is_a_copy(void **state)
+{
+    (void)state;
+    if (!region_can_forget())
+        skip();
+    char *p, *q = resize_with_refusal(&p, 1, KEPT);
+    assert_non_null(q);
+    assert_ptr_not_equal(q, p);
+    assert_true(has_stamp(q, 6 * MIB));
+    stamp(q, 40 * MIB);
+    release(q);
+}
+
+static void move_back_from(int move)
+{
+    char *p;
+    void *place = alloc(40 * MIB); /* where it would go */
+    release(place);
+    assert_int_equal(big_purge(0), 40 * MIB);
+    size_t bytes = big_live_bytes();
+    assert_null(resize_with_refusal(&p, move, LOST));
+    assert_int_equal(big_live_bytes(), bytes + 6 * MIB);
+    assert_true(has_stamp(p, 6 * MIB));
+    refuse_move(-1, KEPT);
+    (void)big_purge(0);
+    void *q = alloc(40 * MIB);
+    assert_ptr_equal(q, place); /* all of it can be used again */
+    stamp(q, 40 * MIB);
+    assert_true(has_stamp(p, 6 * MIB));
+    release(q);
+    release(p);
+}
+
+static void a_block_moves_back_from_a_lost_place(void **state)
+{
+    (void)state;
+    if (!region_can_forget())
+        skip();
+    for (int move = 0; move < 3; move++) {
+        move_back_from(move);
+        (void)big_purge(0);
+    }
+}
+
+static size_t granules_taken(void)
+{
+    size_t taken = 0;
+    for (size_t granule = 0; granule < region_top(); granule++)
+        taken += !region_is_free(granule);
+    return taken;
+}
+
+/* The new end was to have pages of others, and is lost before the block itself moves. */
+static void a_block_stays_when_its_new_end_is_lost(void **state)
+{
+    (void)state;
+    if (!region_can_forget())
+        skip();
+    char *p;
+    void *piece, *between;
+    alloc_apart(&piece, &between, 1, 4 * MIB);
+    size_t taken = granules_taken() - 2;
+    release(piece);
+    assert_null(resize_with_refusal(&p, 0, LOST));
+    refuse_move(-1, KEPT);
+    (void)big_purge(0);
+    assert_int_equal(granules_taken(), taken + 3 + 1); /* the block, and what lies behind it */
+    assert_true(has_stamp(p, 6 * MIB));
+    release(p);
+    release(between);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(a_refused_move_is_made_up_for_by_new_pages, all_moves),
+        cmocka_unit_test_setup(a_lost_place_is_given_up, all_moves),
+        cmocka_unit_test_setup(a_refused_move_of_a_block_is_a_copy, all_moves),
+        cmocka_unit_test_setup(a_block_moves_back_from_a_lost_place, all_moves),
+        cmocka_unit_test_setup(a_block_stays_when_its_new_end_is_lost, all_moves),
+    };
+    return cmocka_run_group_tests(tests, set_up, NULL);
+}

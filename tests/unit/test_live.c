@@ -323,9 +323,14 @@ static void units_are_counted_whoever_takes_them(void **state)
         check_counts(live_area()->process);
     }
     hak_options.profile_interval = INTERVAL;
-    struct heap *h = registry_attach();
-    check_counts(live_area()->process);
-    registry_abandon(h);
+    struct heap *heaps[4 * THREADS]; /* more than ended threads have left */
+    for (size_t i = 0; i < ARRAY_LENGTH(heaps); i++) {
+        heaps[i] = registry_attach();
+        assert_non_null(heaps[i]);
+        check_counts(live_area()->process);
+    }
+    for (size_t i = 0; i < ARRAY_LENGTH(heaps); i++)
+        registry_abandon(heaps[i]);
 }
 
 /* Nothing fails while the lock is held. */

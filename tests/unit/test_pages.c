@@ -1,9 +1,21 @@
 /* Runs of pages: taken, extended, given back, joined, purged. */
 #include "unit.h"
 
+#include "control/options.h"
+#include "os/os.h"
 #include "pages/pages.h"
 
 static uint32_t shortest, granule;
+
+/* What the kernel was told of pages: bytes that are to be huge ones, and that are not. */
+static size_t told_huge, told_small;
+void __real_os_advise_huge(void *p, size_t size, bool on);
+void __wrap_os_advise_huge(void *p, size_t size, bool on);
+void __wrap_os_advise_huge(void *p, size_t size, bool on)
+{
+    *(on ? &told_huge : &told_small) += size;
+    __real_os_advise_huge(p, size, on);
+}
 
 static int set_up(void **state)
 {
@@ -225,6 +237,22 @@ static void no_page_has_two_owners(void **state)
     assert_true(pages_granules() <= granules);
 }
 
+/* Most runs are shorter: a huge page would keep the others' places. */
+static void granules_of_pages_have_no_huge_ones(void **state)
+{
+    (void)state;
+    bool zeroed;
+    size_t pages[2], granules = pages_granules();
+    hak_options.huge_pages = 1;
+    told_small = 0;
+    for (size_t i = 0; i < 2; i++)
+        pages[i] = take(granule, &zeroed);
+    assert_int_equal(told_small, (pages_granules() - granules) * GRANULE_SIZE);
+    assert_true(told_small != 0 && told_huge == 0);
+    for (size_t i = 0; i < 2; i++)
+        pages_give(pages[i], granule);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -234,6 +262,7 @@ int main(void)
         cmocka_unit_test_setup(extend_takes_what_is_free_behind, purged),
         cmocka_unit_test_setup(purged_pages_are_zero_and_others_are_not, purged),
         cmocka_unit_test_setup(a_whole_granule_can_be_taken, purged),
+        cmocka_unit_test_setup(granules_of_pages_have_no_huge_ones, purged),
         cmocka_unit_test_setup(no_page_has_two_owners, purged),
     };
     return cmocka_run_group_tests(tests, set_up, NULL);

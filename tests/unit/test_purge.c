@@ -40,6 +40,16 @@ void __wrap_pressure_note_time(size_t bytes)
     looks++;
 }
 
+/* How often the mind was asked. */
+static size_t asked;
+size_t __real_keep_look(size_t in_use, uint16_t key, uint64_t now_ms);
+size_t __wrap_keep_look(size_t in_use, uint16_t key, uint64_t now_ms);
+size_t __wrap_keep_look(size_t in_use, uint16_t key, uint64_t now_ms)
+{
+    asked++;
+    return __real_keep_look(in_use, key, now_ms);
+}
+
 static int set_up(void **state)
 {
     (void)state;
@@ -106,6 +116,27 @@ static void make_dirty(void)
         assert_true(big_free(unit_of(blocks[i])));
     }
     assert_true(dirty_bytes() >= DIRTY);
+}
+
+static size_t asked_now(void)
+{
+    asked = 0;
+    hak_options.keep = KEEP_SIZE;
+    purge_note_big(); /* of nothing new */
+    hak_options.keep = KEEP_OFF;
+    return asked;
+}
+
+static void a_process_is_followed_once_it_was_large(void **state)
+{
+    (void)state;
+    size_t first = take_units(); /* as much as a small one may have */
+    assert_int_equal(asked_now(), 0);
+    size_t second = take_units();
+    assert_int_equal(asked_now(), 1);
+    units_give(first, GRANULE_UNITS, 0);
+    units_give(second, GRANULE_UNITS, 0);
+    assert_int_equal(asked_now(), 1);
 }
 
 static void retained_memory_stays(void **state)
@@ -551,6 +582,7 @@ static void whoever_is_faster_pays(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_process_is_followed_once_it_was_large),
         cmocka_unit_test(retained_memory_stays),
         cmocka_unit_test(a_look_is_one_at_the_limit_as_well),
         cmocka_unit_test(one_free_of_some_is_followed_by_a_look),

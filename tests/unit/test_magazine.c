@@ -3,6 +3,14 @@
 
 #include "control/options.h"
 
+static bool has_no_slots;
+void **__real_slots_take(struct heap *h, uint32_t length);
+void **__wrap_slots_take(struct heap *h, uint32_t length);
+void **__wrap_slots_take(struct heap *h, uint32_t length)
+{
+    return has_no_slots ? NULL : __real_slots_take(h, length);
+}
+
 static void tags_name_magazines_without_room(void **state)
 {
     (void)state;
@@ -258,6 +266,23 @@ static void a_magazine_without_slots_is_refilled_as_a_new_one(void **state)
     give_all_back(class);
 }
 
+/* Where no memory is left for a magazine there may be some for a block. */
+static void blocks_are_had_without_slots(void **state)
+{
+    (void)state;
+    uint32_t class = class_for(160);
+    forget_slots();
+    has_no_slots = true;
+    size_t used = heap->classes[class].used;
+    swing(class, 300);
+    assert_int_equal(capacity(class), 0);
+    assert_int_equal(heap->classes[class].used, used);
+    has_no_slots = false;
+    swing(class, 1);
+    assert_int_equal(capacity(class), 8);
+    give_all_back(class);
+}
+
 /* A magazine that runs full and dry now and then, with frees and requests mixed, stays as it is. */
 static void drifting_makes_no_long_magazine(void **state)
 {
@@ -332,6 +357,7 @@ int main(void)
         cmocka_unit_test(how_long_magazines_become_is_a_setting),
         cmocka_unit_test(the_placebo_grows_other_magazines),
         cmocka_unit_test(a_magazine_without_slots_is_refilled_as_a_new_one),
+        cmocka_unit_test(blocks_are_had_without_slots),
         cmocka_unit_test(drifting_makes_no_long_magazine),
         cmocka_unit_test(growing_alone_makes_no_long_magazine),
         cmocka_unit_test(idle_magazines_make_room_in_the_budget),

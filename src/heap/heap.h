@@ -72,7 +72,7 @@ struct class_slabs {
     uint32_t slabs;    /* all slabs, full ones included */
     uint32_t touched;  /* pages of them that blocks were ever carved from */
     size_t used;       /* blocks handed out of all of them */
-    uintptr_t spilled; /* sum of what the last spill left in the magazine; 0: refilled since then, or not counted */
+    uintptr_t spilled; /* sum of what the last spill left in the magazine; 0: not counted since */
     uint32_t kept; /* the one slab of which no block is used, unit index + 1, that stays; 0: none */
     bool active;   /* refilled or flushed since the budget's hand last came by */
     bool taken;    /* blocks were taken from its slabs since the last sweep */

@@ -330,8 +330,7 @@ static void spill(struct heap *h, uint32_t class, void *p)
     heap_put_all(h, class, slots + keep, batch);
     memmove(slots + batch, slots, keep * sizeof *slots);
     slots[batch - 1] = p;
-    h->classes[class].spilled =
-        counts_swings(m, class) ? sum_of(slots + batch - 1, keep + 1) : 0;
+    h->classes[class].spilled = counts_swings(m, class) ? sum_of(slots + batch - 1, keep + 1) : 0;
     magazine_open(m, slots + batch - 1);
 }
 

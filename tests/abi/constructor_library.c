@@ -3,6 +3,8 @@
 
 #include "abi_check.h"
 
+#include <pthread.h>
+
 #include <hakmem/hakmem.h>
 
 #pragma weak hak_ctl
@@ -42,8 +44,24 @@ static void check_early_calloc(void)
     }
 }
 
+/* Registered before the allocator's own handlers, so it runs while those hold all locks. */
+static void allocate_around_fork(void)
+{
+    static const size_t sizes[] = {40, 5000, 100 * KIB, 600 * KIB, 3 * MIB};
+    void *around[ARRAY_LENGTH(sizes)];
+    for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++) {
+        around[i] = malloc(sizes[i]);
+        CHECK_AT(around[i] != NULL, i);
+        memset(around[i], 'x', sizes[i]);
+    }
+    for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++) {
+        free(around[i]);
+    }
+}
+
 __attribute__((constructor(101))) static void allocate_early(void)
 {
+    CHECK(pthread_atfork(allocate_around_fork, allocate_around_fork, allocate_around_fork) == 0);
     check_early_calloc();
     check_settings();
     for (size_t i = 0; i < constructor_blocks; i++) {

@@ -114,6 +114,19 @@ static HAK_COLD void after_fork_in_child(void)
     os_restore_signals(&around_fork.signals);
 }
 
+/* glibc's pthread_atfork forgets a library's handlers once its destructors have run, but other libraries' destructors
+ * and threads go on: they belong to none, which this library, never unloaded, may say. */
+extern int __register_atfork(void (*before)(void), void (*in_parent)(void), void (*in_child)(void),
+                             void *library) __attribute__((weak));
+
+static void register_fork_handlers(void)
+{
+    if (&__register_atfork != NULL)
+        (void)__register_atfork(before_fork, after_fork_in_parent, after_fork_in_child, NULL);
+    else
+        (void)pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+}
+
 void front_read_settings(void)
 {
     if (start.has_settings)
@@ -132,7 +145,7 @@ void front_init(void)
             front_read_settings();
         store_release(&start.done, true);
         start.has_key = pthread_key_create(&start.key, thread_exits) == 0;
-        pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+        register_fork_handlers();
     }
     lock_release(&start.lock);
 }

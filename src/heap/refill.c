@@ -264,8 +264,10 @@ static void *fill(struct heap *h, uint32_t class, bool *zeroed)
     if (taken < wanted)
         memmove(end - taken, top, taken * sizeof *top);
     blocks_shuffle(end - taken, taken);
-    magazine_open(m, end - taken);
-    return magazine_pop(m);
+    /* Before it is open: a signal handler may then free a block, and that is no zeroed one. */
+    void *p = taken != 0 ? *(end - taken) : NULL;
+    magazine_open(m, taken != 0 ? end - taken + 1 : end);
+    return p;
 }
 
 /* Closes it. A block may have come since the fast path looked, out of the inbox or from a signal handler:

@@ -13,7 +13,8 @@
 #define SPINS_BEFORE_SLEEP 100
 #endif
 
-enum { SPINS_BEFORE_GIVING_UP = 200000, PATIENCE_MS = 100 };
+/* A holder is nameless for a few instructions; for longer if it is what this thread has interrupted there. */
+enum { SPINS_BEFORE_GIVING_UP = 200000, NAMELESS_SPINS = 200, PATIENCE_MS = 100 };
 
 static void futex(struct lock *l, int operation, uint32_t value)
 {
@@ -27,10 +28,15 @@ static bool is_lost(struct lock *l)
     return load_relaxed(&l->lost);
 }
 
-static bool spin(struct lock *l, int rounds)
+static bool try_if_free(struct lock *l)
 {
-    for (int i = 0; i < rounds && !is_lost(l); i++) {
-        if (load_relaxed(&l->state) == 0 && lock_try(l))
+    return load_relaxed(&l->state) == 0 && lock_try(l);
+}
+
+static bool spin(struct lock *l)
+{
+    for (int i = 0; i < SPINS_BEFORE_SLEEP && !is_lost(l); i++) {
+        if (try_if_free(l))
             return true;
         cpu_relax();
     }
@@ -39,7 +45,7 @@ static bool spin(struct lock *l, int rounds)
 
 bool lock_wait(struct lock *l)
 {
-    if (spin(l, SPINS_BEFORE_SLEEP))
+    if (spin(l))
         return true;
     /* From here on the lock is taken as "somebody may sleep" (2): this thread cannot know whether
      * it is the last sleeper, and one wake too many is harmless. */
@@ -59,9 +65,18 @@ void lock_lose(struct lock *l)
     store_relaxed(&l->state, 1u);
 }
 
+/* Where signals come as fast as this gives up, what they interrupt gets nowhere. */
 bool lock_take_bounded(struct lock *l)
 {
-    return spin(l, SPINS_BEFORE_GIVING_UP);
+    for (int i = 0, nameless = 0; i < SPINS_BEFORE_GIVING_UP && !is_lost(l); i++) {
+        if (try_if_free(l))
+            return true;
+        nameless += load_relaxed(&l->holder) == NULL;
+        if (lock_is_mine(l) || nameless > NAMELESS_SPINS)
+            return false;
+        cpu_relax();
+    }
+    return false;
 }
 
 bool lock_take_patiently(struct lock *l)

@@ -48,8 +48,8 @@ HAK_INLINE void lock_take(struct lock *l)
 /* Also in a frame that waits for it already, when the handler that has forked there returns. */
 void lock_lose(struct lock *l);
 
-/* Spins for a bounded time and gives up: for code that may have interrupted the holder (a signal
- * handler), where waiting could be for ever. */
+/* Spins for a bounded time and gives up, at once if it has interrupted the holder: for signal handlers, where waiting
+ * could be for ever. */
 bool lock_take_bounded(struct lock *l);
 
 /* Yields and tries again for some 100 ms: long enough for any holder that runs. At once false if the

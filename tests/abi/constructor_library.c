@@ -4,6 +4,8 @@
 #include "abi_check.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
+#include <sys/wait.h>
 
 #include <hakmem/hakmem.h>
 
@@ -84,6 +86,41 @@ bool constructor_blocks_intact(void)
     return true;
 }
 
+static atomic_bool is_over;
+
+static void *churn(void *unused)
+{
+    for (size_t i = 0; !atomic_load(&is_over); i++) {
+        free(opaque(malloc(1 + i * 37 % 5000)));
+        free(opaque(malloc(300000)));
+    }
+    return unused;
+}
+
+/* What a fork has to hold is to be had in its child, as before. */
+static void check_late_forks(void)
+{
+    enum { forks = 150, threads = 2 };
+    pthread_t thread[threads];
+    for (int i = 0; i < threads; i++) {
+        CHECK_AT(pthread_create(&thread[i], NULL, churn, NULL) == 0, i);
+    }
+    for (int i = 0; i < forks; i++) {
+        pid_t child = fork();
+        CHECK_AT(child >= 0, i);
+        if (child == 0) {
+            allocate_around_fork();
+            _exit(0);
+        }
+        int status;
+        CHECK_AT(waitpid(child, &status, 0) == child && status == 0, i);
+    }
+    atomic_store(&is_over, true);
+    for (int i = 0; i < threads; i++) {
+        CHECK_AT(pthread_join(thread[i], NULL) == 0, i);
+    }
+}
+
 /* Runs after main's atexit handlers, and perhaps after the allocator's own destructors. */
 __attribute__((destructor)) static void free_late(void)
 {
@@ -95,6 +132,7 @@ __attribute__((destructor)) static void free_late(void)
     CHECK(block != NULL);
     memset(block, 1, 5000);
     free(block);
+    check_late_forks();
     static const char message[] = "destructor: ok\n";
     CHECK(write(STDOUT_FILENO, message, sizeof(message) - 1) > 0);
 }

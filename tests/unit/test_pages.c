@@ -8,12 +8,12 @@
 static uint32_t shortest, granule;
 
 /* What the kernel was told of pages: bytes that are to be huge ones, and that are not. */
-static size_t told_huge, told_small;
+static _Atomic size_t told_huge, told_small;
 void __real_os_advise_huge(void *p, size_t size, bool on);
 void __wrap_os_advise_huge(void *p, size_t size, bool on);
 void __wrap_os_advise_huge(void *p, size_t size, bool on)
 {
-    *(on ? &told_huge : &told_small) += size;
+    add_relaxed(on ? &told_huge : &told_small, size);
     __real_os_advise_huge(p, size, on);
 }
 
@@ -244,7 +244,7 @@ static void granules_of_pages_have_no_huge_ones(void **state)
     bool zeroed;
     size_t pages[2], granules = pages_granules();
     hak_options.huge_pages = 1;
-    told_small = 0;
+    store_relaxed(&told_small, (size_t)0);
     for (size_t i = 0; i < 2; i++)
         pages[i] = take(granule, &zeroed);
     assert_int_equal(told_small, (pages_granules() - granules) * GRANULE_SIZE);

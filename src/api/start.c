@@ -10,7 +10,6 @@
 #include "control/dump.h"
 #include "control/options.h"
 #include "control/stats.h"
-#include "live/live.h"
 #include "mind/keep.h"
 #include "os/lock.h"
 #include "os/os.h"

@@ -38,7 +38,7 @@ _Static_assert(offsetof(struct heap, magazines) == 0, "offsets of magazines coun
 static struct {
     struct lock lock;
     _Atomic bool done;
-    bool has_settings;
+    bool has_settings; /* written under the lock, or by the constructor */
     bool has_key;
     pthread_key_t key; /* its destructor is the thread-exit hook */
 } start;
@@ -114,8 +114,8 @@ static HAK_COLD void after_fork_in_child(void)
     os_restore_signals(&around_fork.signals);
 }
 
-/* glibc's pthread_atfork forgets a library's handlers once its destructors have run, but other libraries' destructors
- * and threads go on: they belong to none, which this library, never unloaded, may say. */
+/* glibc forgets the handlers of a library whose destructors have run, while other libraries' destructors and threads
+ * still fork. These belong to no library, and may: this one is never unloaded. */
 extern int __register_atfork(void (*before)(void), void (*in_parent)(void), void (*in_child)(void),
                              void *library) __attribute__((weak));
 

@@ -173,9 +173,10 @@ static HAK_COLD void log_growth(const struct magazine *m, uint32_t class, uint32
 /* Whether it may still show that it is too short; for the placebo, that another is. */
 static bool counts_swings(const struct magazine *m, uint32_t class)
 {
-    if (hak_options.magazines != MAGAZINES_LEARNT)
-        return hak_options.magazines == MAGAZINES_SHUFFLED;
-    return m->swings < SWINGS_ENOUGH && m->cap < most_slots(class);
+    if (!hak_options.learn || hak_options.magazines < MAGAZINES_LEARNT)
+        return false;
+    return hak_options.magazines == MAGAZINES_SHUFFLED ||
+           (m->swings < SWINGS_ENOUGH && m->cap < most_slots(class));
 }
 
 /* Of a closed, empty magazine that has been missed. */
@@ -265,8 +266,8 @@ static void *fill(struct heap *h, uint32_t class, bool *zeroed)
         memmove(end - taken, top, taken * sizeof *top);
     blocks_shuffle(end - taken, taken);
     /* Before it is open: a signal handler may then free a block, and that is no zeroed one. */
-    void *p = taken != 0 ? *(end - taken) : NULL;
-    magazine_open(m, taken != 0 ? end - taken + 1 : end);
+    void **first = end - taken, *p = taken != 0 ? *first++ : NULL;
+    magazine_open(m, first);
     return p;
 }
 

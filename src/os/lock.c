@@ -71,7 +71,7 @@ bool lock_take_bounded(struct lock *l)
     for (int i = 0, nameless = 0; i < SPINS_BEFORE_GIVING_UP && !is_lost(l); i++) {
         if (try_if_free(l))
             return true;
-        nameless += load_relaxed(&l->holder) == NULL;
+        nameless = load_relaxed(&l->holder) == NULL ? nameless + 1 : 0;
         if (lock_is_mine(l) || nameless > NAMELESS_SPINS)
             return false;
         cpu_relax();

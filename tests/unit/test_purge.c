@@ -1,25 +1,8 @@
 /* How much free memory keeps its pages. */
-#include "unit.h"
-
-#include "big/big.h"
-#include "control/options.h"
-#include "mind/keep.h"
-#include "os/os.h"
-#include "pages/pages.h"
-#include "purge/purge.h"
-#include "super/super.h"
+#include "kinds.h"
 
 enum { SUPERS = 16 };
 #define DIRTY (3 * SUPERS * GRANULE_SIZE)
-
-/* The clock stands still but where a test moves it: purge.c is linked to this one. */
-enum { SECOND = 1000 };
-static uint64_t clock_ms = 1000 * SECOND;
-uint64_t __wrap_os_now_ms(void);
-uint64_t __wrap_os_now_ms(void)
-{
-    return clock_ms;
-}
 
 /* The kernel refuses to take pages back. */
 static bool is_refused;
@@ -57,44 +40,10 @@ static int set_up(void **state)
     return region_init() ? 0 : -1;
 }
 
-static size_t dirty_bytes(void)
-{
-    return units_dirty() * UNIT_SIZE + pages_dirty() + big_cached_bytes();
-}
-
 static void look(void)
 {
     purge_look_soon();
     purge_if_due();
-}
-
-static size_t take_units(void)
-{
-    bool zeroed;
-    ptrdiff_t got = units_take(GRANULE_UNITS, &zeroed);
-    assert_true(got >= 0);
-    if (zeroed)
-        purge_note_fresh(GRANULE_SIZE, MEMORY_UNITS);
-    return (size_t)got;
-}
-
-static size_t take_pages(void)
-{
-    bool zeroed;
-    ptrdiff_t got = pages_take((uint32_t)(GRANULE_SIZE >> page_shift()), 1, &zeroed);
-    assert_true(got >= 0);
-    if (zeroed)
-        purge_note_fresh(GRANULE_SIZE, MEMORY_PAGES);
-    return (size_t)got;
-}
-
-static void *take_big(void)
-{
-    bool zeroed;
-    void *p = big_alloc(GRANULE_SIZE, 1, BIG_PLAIN, &zeroed);
-    assert_non_null(p);
-    purge_note_big();
-    return p;
 }
 
 /* Leaves SUPERS SuperSlabs of free dirty units, as much in runs and in the cache of big blocks. */
@@ -148,11 +97,6 @@ static void retained_memory_stays(void **state)
     look();
     assert_int_equal(dirty_bytes(), dirty);
     assert_int_equal(purge_total(), total);
-}
-
-static size_t footprint(void)
-{
-    return units_in_use() * UNIT_SIZE + pages_in_use() + big_live_bytes() + dirty_bytes();
 }
 
 static void a_look_is_one_at_the_limit_as_well(void **state)
@@ -398,187 +342,6 @@ static void what_heaps_keep_is_no_excess_near_a_limit(void **state)
     sub_relaxed(&hak_kept.slabs, MIB);
 }
 
-/* ---- growth that is paid from other kinds of memory ---- */
-
-enum { HIGH = 1024, STEPS = 16 };
-static void *high[HIGH];
-static size_t highest; /* footprint, of this test at first and so of all before */
-
-static size_t seen; /* the highest footprint of all tests */
-
-static size_t take_more_units(void)
-{
-    size_t unit = take_units();
-    seen = footprint() > seen ? footprint() : seen;
-    return unit;
-}
-
-/* Higher than ever, all of it big blocks in use. The setting is as large as it can be, so that nothing else purges. */
-static int rise(void **state)
-{
-    (void)state;
-    hak_options.retain = 1024 * MIB;
-    hak_option_sources.retain = OPTION_DEFAULT;
-    (void)purge_everything();
-    seen = seen == 0 ? 3 * DIRTY : seen; /* of what came before these tests */
-    for (int i = 0; i < 3 * STEPS || footprint() <= seen; i++)
-        high[i] = take_big();
-    highest = footprint();
-    purge_pay_if_owed();
-    assert_int_equal(dirty_bytes(), 0);
-    return 0;
-}
-
-static int fall(void **state)
-{
-    (void)state;
-    for (int i = 0; i < HIGH; i++) {
-        assert_true(high[i] == NULL || big_free(unit_of(high[i])));
-        high[i] = NULL;
-    }
-    hak_option_sources.retain = OPTION_DEFAULT;
-    (void)purge_everything();
-    return 0;
-}
-
-static void free_high(int from, int to)
-{
-    for (int i = from; i < to; i++) {
-        assert_true(big_free(unit_of(high[i])));
-        high[i] = NULL;
-    }
-}
-
-static void grow_by_units(size_t *units, int steps)
-{
-    for (int i = 0; i < steps; i++) {
-        units[i] = take_more_units();
-        purge_pay_if_owed();
-        clock_ms += SECOND; /* so that time has been for it */
-    }
-}
-
-static void give_units(const size_t *units, int steps)
-{
-    for (int i = 0; i < steps; i++)
-        units_give(units[i], GRANULE_UNITS, GRANULE_UNITS);
-}
-
-static void growth_is_paid_from_other_kinds(void **state)
-{
-    (void)state;
-    size_t units[2 * STEPS], total = purge_total();
-    free_high(0, STEPS);
-    size_t dirty = dirty_bytes();
-    grow_by_units(units, STEPS / 2);
-    assert_true(footprint() <= highest + GRANULE_SIZE);
-    assert_true(dirty_bytes() <= dirty / 2 + GRANULE_SIZE);
-    assert_true(dirty_bytes() >= dirty / 2 - GRANULE_SIZE); /* and no more than it has grown by */
-    assert_int_equal(purge_total() - total, dirty - dirty_bytes());
-    grow_by_units(units + STEPS / 2, STEPS);
-    assert_int_equal(big_cached_bytes(), 0);
-    assert_true(footprint() >=
-                highest + (STEPS / 2 - 1) * GRANULE_SIZE); /* there was nothing more to pay with */
-    give_units(units, STEPS / 2 + STEPS);
-}
-
-static void what_was_in_use_before_is_not_to_be_paid(void **state)
-{
-    (void)state;
-    size_t units[STEPS], total;
-    free_high(0, 2 * STEPS);
-    (void)purge_everything();
-    free_high(2 * STEPS, 3 * STEPS);
-    total = purge_total();
-    grow_by_units(units, STEPS);
-    assert_int_equal(purge_total(), total);
-    assert_true(big_cached_bytes() != 0);
-    give_units(units, STEPS);
-}
-
-static void growth_is_not_paid_from_its_own_kind(void **state)
-{
-    (void)state;
-    size_t half[STEPS], units[STEPS], total;
-    grow_by_units(half, STEPS);
-    for (int i = 0; i < STEPS; i++)
-        units_give(half[i], GRANULE_UNITS / 2, GRANULE_UNITS / 2);
-    total = purge_total();
-    for (int i = 0; i < STEPS; i++) {
-        units[i] = take_more_units(); /* none of the halves is long enough */
-        assert_int_equal(load_relaxed(&hak_purge_owed_for), MEMORY_NONE);
-    }
-    assert_int_equal(purge_total(), total);
-    for (int i = 0; i < STEPS; i++)
-        units_give(half[i] + GRANULE_UNITS / 2, GRANULE_UNITS / 2, GRANULE_UNITS / 2);
-    give_units(units, STEPS);
-}
-
-static void units_pay_for_other_kinds(void **state)
-{
-    (void)state;
-    size_t units[STEPS], dirty;
-    void *blocks[STEPS / 2];
-    grow_by_units(units, STEPS);
-    highest = footprint();
-    give_units(units, STEPS);
-    dirty = units_dirty();
-    for (int i = 0; i < STEPS / 2; i++) {
-        blocks[i] = big_alloc(2 * GRANULE_SIZE, 1, BIG_PLAIN, &(bool){false});
-        purge_note_big();
-        purge_pay_if_owed();
-        clock_ms += SECOND;
-    }
-    assert_true(units_dirty() < dirty);
-    assert_true(footprint() <= highest + 2 * GRANULE_SIZE);
-    for (int i = 0; i < STEPS / 2; i++)
-        assert_true(big_free(unit_of(blocks[i])));
-}
-
-static void paying_has_a_budget_of_time(void **state)
-{
-    (void)state;
-    size_t units[2 * STEPS], total = purge_total();
-    free_high(0, 2 * STEPS);
-    for (int i = 0; i < 2 * STEPS; i++) {
-        units[i] = take_more_units();
-        purge_pay_if_owed();
-    }
-    size_t paid = purge_total() - total;
-    assert_true(paid >= GRANULE_SIZE && paid <= STEPS * GRANULE_SIZE);
-    assert_true(footprint() >= highest + STEPS * GRANULE_SIZE); /* it may have grown instead */
-    give_units(units, 2 * STEPS);
-}
-
-static void what_is_set_to_be_retained_pays_for_nothing(void **state)
-{
-    (void)state;
-    size_t units[STEPS], total = purge_total();
-    hak_option_sources.retain = OPTION_ENVIRONMENT;
-    free_high(0, STEPS);
-    grow_by_units(units, STEPS);
-    assert_int_equal(purge_total(), total);
-    give_units(units, STEPS);
-}
-
-static void whoever_is_faster_pays(void **state)
-{
-    (void)state;
-    size_t total = purge_total();
-    free_high(0, STEPS);
-    size_t units[2] = {take_units(), take_units()};
-    lock_take(purge_lock());
-    purge_pay_if_owed(); /* another one is at it: goes on */
-    assert_int_equal(purge_total(), total);
-    lock_release(purge_lock());
-    purge_pay_if_owed();
-    size_t paid = purge_total() - total;
-    assert_true(paid >= GRANULE_SIZE);
-    purge_pay_if_owed();
-    assert_int_equal(purge_total() - total, paid);
-    give_units(units, 2);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -597,13 +360,6 @@ int main(void)
         cmocka_unit_test(a_slow_rhythm_is_learnt_and_forgotten),
         cmocka_unit_test(near_a_limit_nothing_is_allowed),
         cmocka_unit_test(what_heaps_keep_is_no_excess_near_a_limit),
-        cmocka_unit_test_setup_teardown(growth_is_paid_from_other_kinds, rise, fall),
-        cmocka_unit_test_setup_teardown(what_was_in_use_before_is_not_to_be_paid, rise, fall),
-        cmocka_unit_test_setup_teardown(growth_is_not_paid_from_its_own_kind, rise, fall),
-        cmocka_unit_test_setup_teardown(units_pay_for_other_kinds, rise, fall),
-        cmocka_unit_test_setup_teardown(paying_has_a_budget_of_time, rise, fall),
-        cmocka_unit_test_setup_teardown(what_is_set_to_be_retained_pays_for_nothing, rise, fall),
-        cmocka_unit_test_setup_teardown(whoever_is_faster_pays, rise, fall),
         cmocka_unit_test(
             an_oscillation_of_much_is_forgotten), /* last: higher than the others rise */
     };

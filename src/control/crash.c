@@ -8,7 +8,6 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "control/machine.h"
@@ -23,7 +22,8 @@ enum {
     STACK_AROUND =
         4
         << 10, /* an access so far below the stack pointer, or sixteen times above, is the stack's */
-    WAIT_STEPS = 200 /* of 10 ms, for another thread's report */
+    WAIT_STEPS = 200, /* for another thread's report */
+    WAIT_STEP_MS = 10
 };
 
 /* The one thread that reports. */
@@ -242,9 +242,8 @@ static void report(int number, const siginfo_t *info, const void *context)
 /* Another thread reports: ending the process now would cut it short. */
 static void await_report(void)
 {
-    static const struct timespec step = {0, 10000000L};
     for (int i = 0; i < WAIT_STEPS && !load_acquire(&reporter.done); i++)
-        nanosleep(&step, NULL);
+        os_sleep_ms(WAIT_STEP_MS);
 }
 
 /* On return a fault repeats, now with the default disposition; what was sent must be sent once more. */

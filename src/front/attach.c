@@ -82,6 +82,8 @@ static void unlock_streams(bool locked)
         _IO_list_unlock();
 }
 
+enum { MAKE_WAY_MS = 1 };
+
 static HAK_COLD void before_fork(void)
 {
     sigset_t signals;
@@ -95,6 +97,7 @@ static HAK_COLD void before_fork(void)
             return;
         }
         unlock_streams(locked);
+        os_sleep_ms(MAKE_WAY_MS);
     }
 }
 

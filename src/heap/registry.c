@@ -11,7 +11,7 @@
 #include "purge/show.h"
 #include "super/super.h"
 
-enum { ADOPT_LOOKS = 16, BORROW_LOOKS = 64 };
+enum { ADOPT_LOOKS = 16, BORROW_LOOKS = 64, BUSY_MOST = 16 };
 
 static struct {
     struct lock lock;
@@ -152,24 +152,15 @@ static struct heap *attach_orphan(void)
     return h;
 }
 
-static bool publish(struct heap *h)
-{
-    if (!lock_take_if_safe(&registry.lock))
-        return false;
-    push_all(h);
-    if (load_relaxed(&h->state) == HEAP_ORPHAN)
-        push_orphan(h);
-    lock_release(&registry.lock);
-    return true;
-}
-
 static struct heap *attach_new(void)
 {
     struct heap *h = make_heap(HEAP_LIVE);
-    if (h == NULL)
+    if (h == NULL || !lock_take_if_safe(&registry.lock))
         return NULL;
     h->tid = hak_thread.id;
-    return publish(h) ? h : NULL;
+    push_all(h);
+    lock_release(&registry.lock);
+    return h;
 }
 
 struct heap *registry_attach(void)
@@ -202,13 +193,16 @@ void registry_abandon(struct heap *h)
     }
 }
 
-/* Tries the newest heaps that nobody works on. */
-static struct heap *borrow_existing(void)
+/* Tries the newest heaps that no thread has, and counts those that somebody works on. */
+static struct heap *borrow_existing(int *busy)
 {
     int looks = 0;
     struct heap *h = load_acquire(&registry.all);
     for (; h != NULL && looks < BORROW_LOOKS; h = h->all_next, looks++) {
-        if (load_relaxed(&h->state) != HEAP_ORPHAN || !lock_try(&h->lock))
+        if (load_relaxed(&h->state) != HEAP_ORPHAN)
+            continue;
+        ++*busy;
+        if (!lock_try(&h->lock))
             continue;
         if (load_relaxed(&h->state) == HEAP_ORPHAN)
             return h;
@@ -217,17 +211,30 @@ static struct heap *borrow_existing(void)
     return NULL;
 }
 
-struct heap *registry_borrow(void)
+/* With the registry's lock held: what does not join the others is lost. */
+static struct heap *make_borrowed(void)
 {
-    struct heap *h = borrow_existing();
-    if (h != NULL)
-        return h;
-    h = make_heap(HEAP_ORPHAN);
+    struct heap *h = make_heap(HEAP_ORPHAN);
     if (h == NULL)
         return NULL;
     lock_take(&h->lock);
-    /* If it fails the unit is lost: a handler interrupted the change of this very list. */
-    return publish(h) ? h : NULL;
+    push_all(h);
+    push_orphan(h);
+    return h;
+}
+
+struct heap *registry_borrow(void)
+{
+    int busy = 0;
+    struct heap *h = borrow_existing(&busy);
+    /* So many at once are a fork's, which may wait for what this thread's handler has interrupted: another heap would be
+     * one more for it to take. */
+    bool is_refused = busy >= BUSY_MOST && !thread_may_wait();
+    if (h != NULL || is_refused || !lock_take_if_safe(&registry.lock))
+        return h;
+    h = make_borrowed();
+    lock_release(&registry.lock);
+    return h;
 }
 
 /* ---- stage 1 ---- */
@@ -299,6 +306,12 @@ static struct lock *fork_lock_at(int i)
     return locks[i];
 }
 
+/* How long a fork outside a handler waits for a lock before it makes way. A handler that has interrupted the holder
+ * may want what the fork has taken already, and be refused it only after so long that the next signal comes first.
+ * Twice as long each time: holders that are merely slow come to an end. Under the fork lock. */
+enum { PATIENCE_FIRST_MS = 4 };
+static uint64_t patience_ms = PATIENCE_FIRST_MS;
+
 static bool in_handler(void)
 {
     return hak_thread.depth > 1;
@@ -310,10 +323,10 @@ static bool fork_take(struct lock *l)
 {
     if (in_handler())
         return lock_take_patiently(l);
-    while (!lock_try(l)) {
-        if (load_relaxed(&stalled_threads) != 0 || load_relaxed(&l->lost))
+    for (uint64_t from = os_now_ms(); !lock_try(l); sched_yield()) {
+        if (load_relaxed(&stalled_threads) != 0 || load_relaxed(&l->lost) ||
+            os_now_ms() - from >= patience_ms)
             return false;
-        sched_yield();
     }
     return true;
 }
@@ -430,6 +443,7 @@ HAK_COLD bool registry_before_fork(void)
     /* Without bound: a holder makes way or goes on, it never waits for a handler. */
     lock_take(&registry.fork_lock);
     bool taken = fork_take_all();
+    patience_ms = taken ? PATIENCE_FIRST_MS : 2 * patience_ms;
     if (taken) {
         hak_thread.closed_inboxes = true;
         registry_each(fork_close_inbox, NULL);

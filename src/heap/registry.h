@@ -32,7 +32,7 @@ void registry_count_orphaned(uint32_t class, int change);
 void registry_each(void (*visit)(struct heap *h, void *context), void *context);
 
 /* Around fork, in the forking thread, with signals blocked: waits for its turn, without any lock; then
- * takes all locks. False: has taken none, another thread's turn comes first. */
+ * takes all locks. False: has none, others come first. */
 void registry_await_fork(void);
 bool registry_before_fork(void);
 void registry_after_fork(bool in_child);

@@ -84,6 +84,14 @@ uint64_t os_now_ms(void)
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
+HAK_COLD void os_sleep_ms(uint32_t ms)
+{
+    int saved = errno;
+    const struct timespec span = {ms / 1000, (long)(ms % 1000) * 1000000};
+    (void)nanosleep(&span, NULL);
+    errno = saved;
+}
+
 enum os_result os_map_at(void *at, size_t size)
 {
     int saved = errno;

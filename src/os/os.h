@@ -28,6 +28,9 @@ uint32_t os_thread_id(void);
 /* Milliseconds of a clock that never goes back; cheap (read from the vDSO). */
 uint64_t os_now_ms(void);
 
+/* For less if a signal comes. */
+void os_sleep_ms(uint32_t ms);
+
 /* Maps exactly [at, at + size) read-write. OS_TAKEN: somebody else's mapping is in the way. */
 enum os_result { OS_OK, OS_TAKEN, OS_NO_MEMORY };
 enum os_result os_map_at(void *at, size_t size);

@@ -1,19 +1,17 @@
 #include "purge/worker.h"
 
 #include <pthread.h>
-#include <time.h>
 
 #include "os/os.h"
 #include "purge/purge.h"
 
-enum { PAUSE_MS = 250, NS_PER_MS = 1000000 };
+enum { PAUSE_MS = 250 };
 
 static HAK_COLD _Noreturn void *work(void *nothing)
 {
     (void)nothing;
     for (;;) {
-        struct timespec pause = {.tv_nsec = (long)PAUSE_MS * NS_PER_MS};
-        (void)nanosleep(&pause, NULL);
+        os_sleep_ms(PAUSE_MS);
         purge_look_soon();
         purge_if_due();
     }

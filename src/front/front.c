@@ -181,8 +181,10 @@ static void *pages_or_fail(size_t size, size_t alignment, bool *zeroed)
 HAK_INLINE void *alloc_from_class(uint32_t class, size_t size)
 {
     struct heap *h = hak_thread.heap;
-    void *p = pop_counted(h, magazine_of(h, class), size);
-    return HAK_LIKELY(p != NULL) ? p : class_or_fail(class, size, NULL);
+    void *p;
+    return HAK_LIKELY(pop_counted(h, magazine_offset(class), size, &p))
+               ? p
+               : class_or_fail(class, size, NULL);
 }
 
 static HAK_NOINLINE void *alloc_missed(size_t size)
@@ -196,15 +198,10 @@ static HAK_NOINLINE void *alloc_missed(size_t size)
  * A small size comes here because its magazine is empty, or the block is a sample. */
 void *front_alloc_slow(size_t size)
 {
-    if (size > SMALL_MAX && size <= SLAB_MAX) {
-        struct heap *h = hak_thread.heap;
-        struct magazine *m = magazine_at(h, hak_mid_offset[(size - 1) / MID_STEP]);
-        void **top = m->top;
-        if (HAK_LIKELY((uintptr_t)top < (uintptr_t)m->end) && count_down(h, size)) {
-            magazine_set_top(m, top + 1);
-            return *top;
-        }
-    }
+    void *p;
+    if (size > SMALL_MAX && size <= SLAB_MAX &&
+        HAK_LIKELY(pop_counted(hak_thread.heap, hak_mid_offset[(size - 1) / MID_STEP], size, &p)))
+        return p;
     return alloc_missed(size);
 }
 
@@ -234,12 +231,14 @@ static HAK_NOINLINE void *zeroed_missed(size_t size)
 void *front_alloc_zeroed_slow(size_t size)
 {
     struct heap *h = hak_thread.heap;
-    void *p = NULL;
-    if (size <= SMALL_MAX)
-        p = pop_counted(h, magazine_at(h, h->small_offset[(size + 7) / 8]), size);
-    else if (size <= SLAB_MAX)
-        p = pop_counted(h, magazine_at(h, hak_mid_offset[(size - 1) / MID_STEP]), size);
-    return HAK_LIKELY(p != NULL) ? clear(p, size) : zeroed_missed(size);
+    void *p;
+    if (HAK_LIKELY(size <= SLAB_MAX) &&
+        HAK_LIKELY(pop_counted(h,
+                               size <= SMALL_MAX ? h->small_offset[(size + 7) / 8]
+                                                 : hak_mid_offset[(size - 1) / MID_STEP],
+                               size, &p)))
+        return clear(p, size);
+    return zeroed_missed(size);
 }
 
 /* CLASS_COUNT: whole pages. */
@@ -454,17 +453,6 @@ static void *resize_pages(void *p, uintptr_t word, size_t size)
     purge_show();
     thread_leave();
     return q;
-}
-
-enum { HEADROOM_SHARE = 8 }; /* of the block: docs/decisions/0013 */
-
-/* What to allocate for a block that has outgrown its class by little: it is likely to do so again, and
- * classes lie so close to each other that nearly every step would move it. */
-static size_t with_headroom(size_t old, size_t size)
-{
-    size_t headroom = old / HEADROOM_SHARE;
-    bool creeps = size > old && size - old <= headroom && size <= SLAB_MAX;
-    return creeps && !HAK_CHECKED ? size + headroom : size;
 }
 
 static HAK_NOINLINE void *realloc_slow(void *p, uintptr_t word, size_t size)

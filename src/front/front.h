@@ -46,19 +46,27 @@ HAK_INLINE bool count_down(struct heap *h, size_t size)
     return HAK_LIKELY((h->magazines.sampler.left -= (int64_t)size) >= 0);
 }
 
-/* 17 instructions on x86-64: a size test, the thread's heap, the magazine's top, the sampler's countdown. `slow`
+/* Takes the newest block of the magazine at this offset, unless it is empty or the block is a sample. */
+HAK_INLINE bool pop_counted(struct heap *h, size_t offset, size_t size, void **p)
+{
+    void **top = magazine_at(h, offset)->top;
+    if (HAK_UNLIKELY((uintptr_t)top >= (uintptr_t)magazine_again(h, &offset)->end) ||
+        !count_down(h, size))
+        return false;
+    magazine_set_top(magazine_again(h, &offset), top + 1);
+    *p = *top;
+    return true;
+}
+
+/* 16 instructions on x86-64: a size test, the thread's heap, the magazine's top, the sampler's countdown. `slow`
  * is called with the size when the magazine is empty, the size is not small or the block is a sample. */
 HAK_INLINE void *front_alloc_or(size_t size, void *(*slow)(size_t))
 {
     struct heap *h = hak_thread.heap;
-    if (HAK_LIKELY(size <= SMALL_MAX)) {
-        struct magazine *m = magazine_at(h, h->small_offset[(size + 7) / 8]);
-        void **top = m->top;
-        if (HAK_LIKELY((uintptr_t)top < (uintptr_t)m->end) && count_down(h, size)) {
-            magazine_set_top(m, top + 1);
-            return *top;
-        }
-    }
+    void *p;
+    if (HAK_LIKELY(size <= SMALL_MAX) &&
+        HAK_LIKELY(pop_counted(h, h->small_offset[(size + 7) / 8], size, &p)))
+        return p;
     return slow(size);
 }
 
@@ -85,59 +93,77 @@ HAK_INLINE void *clear_small(char *p, size_t size)
     return p;
 }
 
-/* From a magazine, unless it is empty or the block is a sample. */
-HAK_INLINE void *pop_counted(struct heap *h, struct magazine *m, size_t size)
-{
-    bool is_empty = (uintptr_t)m->top >= (uintptr_t)m->end;
-    return HAK_UNLIKELY(is_empty) || !count_down(h, size) ? NULL : magazine_pop(m);
-}
-
 /* Zeroed memory; in the build `secure` without the request's last word: a free of the block behind this one may look at
  * that at any time, and must not see it half cleared. */
 HAK_INLINE void *front_alloc_zeroed(size_t size)
 {
     struct heap *h = hak_thread.heap;
-    if (!HAK_SECURE && size <= CLEAR_SMALL_MAX) {
-        void *p = pop_counted(h, magazine_at(h, h->small_offset[(size + 7) / 8]), size);
-        if (HAK_LIKELY(p != NULL))
-            return clear_small(p, size);
-    }
+    void *p;
+    if (!HAK_SECURE && size <= CLEAR_SMALL_MAX &&
+        HAK_LIKELY(pop_counted(h, h->small_offset[(size + 7) / 8], size, &p)))
+        return clear_small(p, size);
     return front_alloc_zeroed_slow(size);
 }
 
-/* The magazine that takes p; NULL: none does. The unit's word names the magazine of the block's class, and into that
- * of this thread it goes, whoever's block it is: the thread that has it in its cache is the best one to use it next, and
- * asking would cost a branch that nobody can predict where threads exchange blocks. A tag (large block,
- * no block) names one without room, and so does every word before the thread has a heap. */
-HAK_INLINE struct magazine *magazine_for_freed(const void *p)
+/* Where a freed block goes. */
+struct room {
+    struct heap *heap;
+    size_t offset; /* of the magazine in it */
+    void **top;    /* the block's slot is the one above */
+};
+
+/* The unit's word names the magazine of the block's class, and into that of this thread it goes, whoever's block it is:
+ * the thread that has it in its cache is the best one to use it next, and asking would cost a branch that nobody can
+ * predict where threads exchange blocks. A tag (large block, no block) names one without room, and so does every word
+ * before the thread has a heap. The newest block is not taken again, so that it is looked at with care: the double
+ * free that happens most. */
+HAK_INLINE bool find_room(const void *p, struct room *r)
 {
-    struct heap *h = hak_thread.heap;
+    struct heap *h = r->heap = hak_thread.heap;
     size_t unit = unit_of(p);
     if (HAK_UNLIKELY(unit >= hak_region.units))
-        return NULL;
-    struct magazine *m = magazine_at(h, unit_word_low(unit));
-    return magazine_takes(m, p) ? m : NULL;
+        return false;
+    r->offset = unit_word_low(unit);
+    r->top = magazine_at(h, r->offset)->top;
+    return HAK_LIKELY((uintptr_t)r->top > (uintptr_t)magazine_again(h, &r->offset)->start) &&
+           HAK_LIKELY(*r->top != p);
 }
 
-/* 19 instructions. */
+HAK_INLINE void fill_room(struct room *r, void *p)
+{
+    r->top[-1] = p;
+    magazine_set_top(magazine_again(r->heap, &r->offset), r->top - 1);
+}
+
+/* 18 instructions. */
 HAK_INLINE void front_free(void *p)
 {
-    struct magazine *m = magazine_for_freed(p);
-    if (HAK_LIKELY(m != NULL))
-        magazine_put(m, p);
+    struct room r;
+    if (HAK_LIKELY(find_room(p, &r)))
+        fill_room(&r, p);
     else
         front_free_slow(p);
 }
 
-/* 22 instructions: the same, and a look whether the block is that large. A smaller size passes: programs that delete an
+/* 21 instructions: the same, and a look whether the block is that large. A smaller size passes: programs that delete an
  * object by its base are many. docs/decisions/0053 */
 HAK_INLINE void front_free_sized(void *p, size_t size)
 {
-    struct magazine *m = magazine_for_freed(p);
-    if (HAK_LIKELY(m != NULL) && HAK_LIKELY(size <= m->size))
-        magazine_put(m, p);
+    struct room r;
+    if (HAK_LIKELY(find_room(p, &r)) && HAK_LIKELY(size <= magazine_again(r.heap, &r.offset)->size))
+        fill_room(&r, p);
     else
         front_free_sized_slow(p, size);
+}
+
+enum { CREEP_SHARE = 8, HEADROOM_SHARE = 4 }; /* of the block: docs/decisions/0013 */
+
+/* What to allocate for a block that has outgrown its class by little: it is likely to do so again, and
+ * classes lie so close to each other that nearly every step would move it. */
+HAK_INLINE size_t with_headroom(size_t old, size_t size)
+{
+    bool creeps = size > old && size - old <= old / CREEP_SHARE && size <= SLAB_MAX;
+    return creeps && !HAK_CHECKED ? size + old / HEADROOM_SHARE : size;
 }
 
 #endif

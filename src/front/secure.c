@@ -452,15 +452,6 @@ static void *resize_large(void *p, const struct block_info *b, size_t size)
     return secure_out_aligned(q, size);
 }
 
-/* As in front.c: a block that has grown by little is likely to do so again. */
-enum { HEADROOM_SHARE = 8 };
-
-static size_t with_headroom(size_t old, size_t size)
-{
-    size_t headroom = old / HEADROOM_SHARE;
-    return size > old && size - old <= headroom && size <= SLAB_MAX ? size + headroom : size;
-}
-
 void *secure_realloc(void *p, size_t size, const char *what)
 {
     struct block_info b = block_at(p, what);

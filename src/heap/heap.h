@@ -167,6 +167,15 @@ HAK_INLINE struct magazine *magazine_at(struct heap *h, size_t offset)
     return (struct magazine *)(void *)((char *)h + offset);
 }
 
+/* The same once more, so that no instruction adds the two up: an address of x86-64 may name both. */
+HAK_INLINE struct magazine *magazine_again(struct heap *h, size_t *offset)
+{
+#if defined(__x86_64__)
+    __asm__("" : "+r"(*offset)); /* another one, for all the compiler knows */
+#endif
+    return magazine_at(h, *offset);
+}
+
 HAK_INLINE struct magazine *magazine_of(struct heap *h, uint32_t class)
 {
     return &h->magazines.of[class];

@@ -44,26 +44,13 @@ HAK_INLINE void *magazine_pop(struct magazine *m)
     return *top;
 }
 
-/* Whether the magazine has room for p. A block that is the newest already is not taken, so that it is
- * looked at with care: the double free that happens most. */
-HAK_INLINE bool magazine_takes(const struct magazine *m, const void *p)
-{
-    return HAK_LIKELY((uintptr_t)m->top > (uintptr_t)m->start) && HAK_LIKELY(*m->top != p);
-}
-
-/* It has room. */
-HAK_INLINE void magazine_put(struct magazine *m, void *p)
-{
-    void **top = m->top;
-    top[-1] = p;
-    magazine_set_top(m, top - 1);
-}
-
 HAK_INLINE bool magazine_push(struct magazine *m, void *p)
 {
-    if (HAK_UNLIKELY((uintptr_t)m->top <= (uintptr_t)m->start))
+    void **top = m->top;
+    if (HAK_UNLIKELY((uintptr_t)top <= (uintptr_t)m->start))
         return false;
-    magazine_put(m, p);
+    top[-1] = p;
+    magazine_set_top(m, top - 1);
     return true;
 }
 

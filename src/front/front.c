@@ -181,7 +181,7 @@ static void *pages_or_fail(size_t size, size_t alignment, bool *zeroed)
 HAK_INLINE void *alloc_from_class(uint32_t class, size_t size)
 {
     struct heap *h = hak_thread.heap;
-    void *p;
+    void *p = NULL;
     return HAK_LIKELY(pop_counted(h, magazine_offset(class), size, &p))
                ? p
                : class_or_fail(class, size, NULL);
@@ -198,7 +198,7 @@ static HAK_NOINLINE void *alloc_missed(size_t size)
  * A small size comes here because its magazine is empty, or the block is a sample. */
 void *front_alloc_slow(size_t size)
 {
-    void *p;
+    void *p = NULL;
     if (size > SMALL_MAX && size <= SLAB_MAX &&
         HAK_LIKELY(pop_counted(hak_thread.heap, hak_mid_offset[(size - 1) / MID_STEP], size, &p)))
         return p;
@@ -231,7 +231,7 @@ static HAK_NOINLINE void *zeroed_missed(size_t size)
 void *front_alloc_zeroed_slow(size_t size)
 {
     struct heap *h = hak_thread.heap;
-    void *p;
+    void *p = NULL;
     if (HAK_LIKELY(size <= SLAB_MAX) &&
         HAK_LIKELY(pop_counted(h,
                                size <= SMALL_MAX ? h->small_offset[(size + 7) / 8]

@@ -63,7 +63,7 @@ HAK_INLINE bool pop_counted(struct heap *h, size_t offset, size_t size, void **p
 HAK_INLINE void *front_alloc_or(size_t size, void *(*slow)(size_t))
 {
     struct heap *h = hak_thread.heap;
-    void *p;
+    void *p = NULL;
     if (HAK_LIKELY(size <= SMALL_MAX) &&
         HAK_LIKELY(pop_counted(h, h->small_offset[(size + 7) / 8], size, &p)))
         return p;
@@ -98,7 +98,7 @@ HAK_INLINE void *clear_small(char *p, size_t size)
 HAK_INLINE void *front_alloc_zeroed(size_t size)
 {
     struct heap *h = hak_thread.heap;
-    void *p;
+    void *p = NULL;
     if (!HAK_SECURE && size <= CLEAR_SMALL_MAX &&
         HAK_LIKELY(pop_counted(h, h->small_offset[(size + 7) / 8], size, &p)))
         return clear_small(p, size);
@@ -106,10 +106,10 @@ HAK_INLINE void *front_alloc_zeroed(size_t size)
 }
 
 /* Where a freed block goes. */
-struct room {
+struct free_slot {
     struct heap *heap;
     size_t offset; /* of the magazine in it */
-    void **top;    /* the block's slot is the one above */
+    void **top;    /* the slot is the one before */
 };
 
 /* The unit's word names the magazine of the block's class, and into that of this thread it goes, whoever's block it is:
@@ -117,7 +117,7 @@ struct room {
  * predict where threads exchange blocks. A tag (large block, no block) names one without room, and so does every word
  * before the thread has a heap. The newest block is not taken again, so that it is looked at with care: the double
  * free that happens most. */
-HAK_INLINE bool find_room(const void *p, struct room *r)
+HAK_INLINE bool find_slot(const void *p, struct free_slot *r)
 {
     struct heap *h = r->heap = hak_thread.heap;
     size_t unit = unit_of(p);
@@ -129,7 +129,7 @@ HAK_INLINE bool find_room(const void *p, struct room *r)
            HAK_LIKELY(*r->top != p);
 }
 
-HAK_INLINE void fill_room(struct room *r, void *p)
+HAK_INLINE void fill_slot(struct free_slot *r, void *p)
 {
     r->top[-1] = p;
     magazine_set_top(magazine_again(r->heap, &r->offset), r->top - 1);
@@ -138,9 +138,9 @@ HAK_INLINE void fill_room(struct room *r, void *p)
 /* 18 instructions. */
 HAK_INLINE void front_free(void *p)
 {
-    struct room r;
-    if (HAK_LIKELY(find_room(p, &r)))
-        fill_room(&r, p);
+    struct free_slot r;
+    if (HAK_LIKELY(find_slot(p, &r)))
+        fill_slot(&r, p);
     else
         front_free_slow(p);
 }
@@ -149,9 +149,9 @@ HAK_INLINE void front_free(void *p)
  * object by its base are many. docs/decisions/0053 */
 HAK_INLINE void front_free_sized(void *p, size_t size)
 {
-    struct room r;
-    if (HAK_LIKELY(find_room(p, &r)) && HAK_LIKELY(size <= magazine_again(r.heap, &r.offset)->size))
-        fill_room(&r, p);
+    struct free_slot r;
+    if (HAK_LIKELY(find_slot(p, &r)) && HAK_LIKELY(size <= magazine_again(r.heap, &r.offset)->size))
+        fill_slot(&r, p);
     else
         front_free_sized_slow(p, size);
 }

@@ -46,8 +46,22 @@ HAK_INLINE bool count_down(struct heap *h, size_t size)
     return HAK_LIKELY((h->magazines.sampler.left -= (int64_t)size) >= 0);
 }
 
+/* In the build `secure` a block that a signal handler frees waits instead of going back to where it came from, so a handler
+ * may not take one from a magazine whose top is about to change: a fast path counts as a slow one there, which sends
+ * handlers to other heaps. */
+HAK_INLINE bool fast_path_enter(void)
+{
+    return !HAK_SECURE || thread_enter() == 1;
+}
+
+HAK_INLINE void fast_path_leave(void)
+{
+    if (HAK_SECURE)
+        thread_leave();
+}
+
 /* Takes the newest block of the magazine at this offset, unless it is empty or the block is a sample. */
-HAK_INLINE bool pop_counted(struct heap *h, size_t offset, size_t size, void **p)
+HAK_INLINE bool pop_newest(struct heap *h, size_t offset, size_t size, void **p)
 {
     void **top = magazine_at(h, offset)->top;
     if (HAK_UNLIKELY((uintptr_t)top >= (uintptr_t)magazine_again(h, &offset)->end) ||
@@ -56,6 +70,13 @@ HAK_INLINE bool pop_counted(struct heap *h, size_t offset, size_t size, void **p
     magazine_set_top(magazine_again(h, &offset), top + 1);
     *p = *top;
     return true;
+}
+
+HAK_INLINE bool pop_counted(struct heap *h, size_t offset, size_t size, void **p)
+{
+    bool popped = fast_path_enter() && pop_newest(h, offset, size, p);
+    fast_path_leave();
+    return popped;
 }
 
 /* 16 instructions on x86-64: a size test, the thread's heap, the magazine's top, the sampler's countdown. `slow`
@@ -139,9 +160,11 @@ HAK_INLINE void fill_slot(struct free_slot *r, void *p)
 HAK_INLINE void front_free(void *p)
 {
     struct free_slot r;
-    if (HAK_LIKELY(find_slot(p, &r)))
+    bool freed = fast_path_enter() && find_slot(p, &r);
+    if (HAK_LIKELY(freed))
         fill_slot(&r, p);
-    else
+    fast_path_leave();
+    if (HAK_UNLIKELY(!freed))
         front_free_slow(p);
 }
 

@@ -309,7 +309,7 @@ static struct lock *fork_lock_at(int i)
 /* How long a fork outside a handler waits for a lock before it makes way. A handler that has interrupted the holder
  * may want what the fork has taken already, and be refused it only after so long that the next signal comes first.
  * Twice as long each time: holders that are merely slow come to an end. Under the fork lock. */
-enum { PATIENCE_FIRST_MS = 4 };
+enum { PATIENCE_FIRST_MS = 4, PATIENCE_LAST_MS = 128 };
 static uint64_t patience_ms = PATIENCE_FIRST_MS;
 
 static bool in_handler(void)
@@ -443,7 +443,7 @@ HAK_COLD bool registry_before_fork(void)
     /* Without bound: a holder makes way or goes on, it never waits for a handler. */
     lock_take(&registry.fork_lock);
     bool taken = fork_take_all();
-    patience_ms = taken ? PATIENCE_FIRST_MS : 2 * patience_ms;
+    patience_ms = taken ? PATIENCE_FIRST_MS : least_of(2 * patience_ms, PATIENCE_LAST_MS);
     if (taken) {
         hak_thread.closed_inboxes = true;
         registry_each(fork_close_inbox, NULL);

@@ -289,9 +289,10 @@ void *heap_refill(struct heap *h, uint32_t class, bool *zeroed)
     count(h, COUNTER_refill, 1);
     if (load_relaxed(&h->inbox) != NULL)
         inbox_drain(h, true);
-    void *p;
-    if (reopen_unless_empty(m)) {
+    void *p = NULL;
+    while (p == NULL && reopen_unless_empty(m))
         p = magazine_pop(m);
+    if (p != NULL) {
         heap_changed(h, class);
     } else {
         p = fill(h, class, zeroed);

@@ -19,6 +19,7 @@ enum {
     BUCKETS = 1 << BUCKET_BITS,
     OBJECT = 1024,  /* what one object is counted as */
     FULL_STEPS = 8, /* of the second half of a table; each makes samples twice as rare */
+    ENDED_MOST = 8,
 };
 
 /* A live sampled block. */
@@ -49,6 +50,10 @@ static struct {
     /* Blocks freed where the lock could not be waited for, linked through their first word. Pushed by
      * compare-and-swap (release), taken whole by exchange (acquire): no ABA. */
     _Atomic(struct block *) deferred;
+    /* Likewise the addresses of blocks of pages, which are gone; 0: none. Set by compare-and-swap from 0, to 0 under the
+     * lock. Relaxed: whoever is given the same pages took them later, under a lock, and then looks here first. More than these
+     * keep their records. */
+    _Atomic uintptr_t ended[ENDED_MOST];
 } sampler;
 
 /* NULL also before sampler_carry_over: nothing of what was sampled stands in the new area yet. */
@@ -283,11 +288,34 @@ static void free_locked(void *p, const struct trace *by)
         forget(r, by);
 }
 
+static const struct trace unknown;
+
+static void forget_ended(void)
+{
+    for (int i = 0; i < ENDED_MOST; i++) {
+        uintptr_t at = load_relaxed(&sampler.ended[i]);
+        if (HAK_LIKELY(at == 0))
+            continue;
+        store_relaxed(&sampler.ended[i], (uintptr_t)0);
+        struct record *r = find_record(at);
+        if (r != NULL)
+            forget(r, &unknown);
+    }
+}
+
+static HAK_COLD void note_ended(const void *p)
+{
+    for (int i = 0; i < ENDED_MOST; i++) {
+        uintptr_t none = 0;
+        if (cas_relaxed(&sampler.ended[i], &none, (uintptr_t)p))
+            return;
+    }
+}
+
 static void free_deferred(void)
 {
     if (load_relaxed(&sampler.deferred) == NULL)
         return;
-    static const struct trace unknown;
     struct block *b = exchange_acquire(&sampler.deferred, NULL);
     while (b != NULL) {
         struct block *next = b->next;
@@ -315,6 +343,7 @@ static bool enter(void)
     if (!take_lock())
         return false;
     free_deferred();
+    forget_ended();
     return true;
 }
 
@@ -410,8 +439,10 @@ static struct trace here(void)
 void sampled_forget(const void *p)
 {
     struct trace by = here();
-    if (!enter())
+    if (!enter()) {
+        note_ended(p);
         return;
+    }
     struct record *r = find_record((uintptr_t)p);
     if (r != NULL)
         forget(r, &by);

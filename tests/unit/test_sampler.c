@@ -293,6 +293,30 @@ static void a_thread_frees_what_another_one_sampled(void **state)
     assert_true(after.live_bytes == before.live_bytes);
 }
 
+/* As in a signal handler that has interrupted the holder of the sampler's lock. */
+static void what_ends_beside_the_lock_is_forgotten_later(void **state)
+{
+    (void)state;
+    enum { BLOCKS = 4, SIZE = 300000 };
+    void *blocks[BLOCKS];
+    sample_every(1, 7);
+    struct sums before = sites_sums();
+    for (int i = 0; i < BLOCKS; i++)
+        blocks[i] = front_alloc(SIZE);
+    assert_true(sites_sums().live_samples == before.live_samples + BLOCKS);
+    thread_enter();
+    lock_take(sampler_lock());
+    for (int i = 0; i < BLOCKS; i++)
+        front_free(blocks[i]);
+    lock_release(sampler_lock());
+    thread_leave();
+    assert_true(sites_sums().live_samples == before.live_samples + BLOCKS);
+    front_free(front_alloc(SIZE));
+    struct sums after = sites_sums();
+    assert_true(after.live_samples == before.live_samples);
+    assert_true(after.live_bytes == before.live_bytes);
+}
+
 static void a_sampled_block_comes_home_from_a_magazine(void **state)
 {
     (void)state;
@@ -415,6 +439,7 @@ int main(void)
         cmocka_unit_test(a_pair_that_never_refills_is_seen),
         cmocka_unit_test(the_peak_is_remembered_by_site),
         cmocka_unit_test(a_thread_frees_what_another_one_sampled),
+        cmocka_unit_test(what_ends_beside_the_lock_is_forgotten_later),
         cmocka_unit_test(a_sampled_block_comes_home_from_a_magazine),
         cmocka_unit_test(the_child_of_a_fork_has_its_own_area),
         cmocka_unit_test(a_child_without_the_lock_samples_no_more),

@@ -101,9 +101,8 @@ HAK_INLINE void *alloc_pages(size_t size, size_t alignment, bool *zeroed)
  * another thread was faster here. */
 static HAK_COLD void make_room(void)
 {
-    if (hak_thread.depth > 0) /* what a handler lacks is a lock */
-        return;
-    secure_verify();
+    if (hak_thread.depth == 0) /* in a handler it would wait for one lock after the other */
+        secure_verify();
     thread_enter();
     (void)purge_everything();
     thread_leave();

@@ -13,12 +13,18 @@
 
 enum { ADOPT_LOOKS = 16, BORROW_LOOKS = 64, BUSY_MOST = 16 };
 
+#ifndef SPARES /* one where every turn is explored (tests/model) */
+#define SPARES 8
+#endif
+
 static struct {
     struct lock lock;
-    struct lock fork_lock;                /* one fork at a time takes all the locks */
-    _Atomic(struct heap *) all;           /* grows only; pushed under the lock */
-    struct heap *orphans;                 /* newest first; under the lock */
-    _Atomic size_t orphaned[CLASS_COUNT]; /* listed slabs of orphans, a hint for stage 1 */
+    struct lock fork_lock;                 /* one fork at a time takes all the locks */
+    _Atomic(struct heap *) all;            /* grows only; pushed under the lock */
+    struct heap *orphans;                  /* newest first; under the lock */
+    _Atomic size_t orphaned[CLASS_COUNT];  /* listed slabs of orphans, a hint for stage 1 */
+    _Atomic(struct heap *) spares[SPARES]; /* new heaps that could not join the others */
+    _Atomic bool has_spares;               /* has had some */
 } registry;
 
 struct lock *registry_lock(void)
@@ -40,11 +46,32 @@ void registry_each(void (*visit)(struct heap *h, void *context), void *context)
 
 /* ---- heaps come and go ---- */
 
-static struct heap *make_heap(enum heap_state state)
+/* Whoever takes a spare out of its place alone has it, so exchanges are enough, and there is no ABA. */
+static HAK_COLD struct heap *take_spare(void)
+{
+    struct heap *h = NULL;
+    for (int i = 0; i < SPARES && h == NULL; i++) {
+        /* acquire: what make_fresh has written comes with it.
+         * model: relaxed would do, whoever uses it takes the registry's lock first, which its maker held there. */
+        if (load_relaxed(&registry.spares[i]) != NULL)
+            h = exchange_acquire(&registry.spares[i], NULL);
+    }
+    return h;
+}
+
+/* Where one is already, that one goes on to the next place; what finds none is lost. */
+static HAK_COLD void keep_spare(struct heap *h)
+{
+    /* acquire and release: as in take_spare.
+     * model: relaxed would do, see take_spare. */
+    for (int i = 0; i < SPARES && h != NULL; i++)
+        h = exchange_acq_rel(&registry.spares[i], h);
+    store_relaxed(&registry.has_spares, true);
+}
+
+static struct heap *make_fresh(void)
 {
     bool zeroed;
-    if (load_relaxed(&registry.lock.lost)) /* it could not join the others */
-        return NULL;
     ptrdiff_t unit = own_unit_take(&zeroed);
     if (unit < 0)
         return NULL;
@@ -54,7 +81,18 @@ static struct heap *make_heap(enum heap_state state)
         __builtin_memset(h, 0, sizeof *h);
     __builtin_memcpy(h->small_offset, hak_small_offset, sizeof h->small_offset);
     purge_show();
-    store_relaxed(&h->state, state);
+    return h;
+}
+
+static struct heap *make_heap(enum heap_state state)
+{
+    if (load_relaxed(&registry.lock.lost)) /* it could not join the others */
+        return NULL;
+    struct heap *h = load_relaxed(&registry.has_spares) ? take_spare() : NULL;
+    if (h == NULL)
+        h = make_fresh();
+    if (h != NULL)
+        store_relaxed(&h->state, state);
     return h;
 }
 
@@ -152,15 +190,33 @@ static struct heap *attach_orphan(void)
     return h;
 }
 
+static HAK_COLD void push_borrowed(struct heap *h)
+{
+    lock_take(&h->lock);
+    push_orphan(h);
+}
+
+/* A new heap joins the others, an orphan with its lock held. False: it is a spare now. */
+static bool publish(struct heap *h)
+{
+    if (!lock_take_if_safe(&registry.lock)) {
+        keep_spare(h);
+        return false;
+    }
+    if (load_relaxed(&h->state) == HEAP_ORPHAN)
+        push_borrowed(h);
+    push_all(h);
+    lock_release(&registry.lock);
+    return true;
+}
+
 static struct heap *attach_new(void)
 {
     struct heap *h = make_heap(HEAP_LIVE);
-    if (h == NULL || !lock_take_if_safe(&registry.lock))
+    if (h == NULL)
         return NULL;
     h->tid = hak_thread.id;
-    push_all(h);
-    lock_release(&registry.lock);
-    return h;
+    return publish(h) ? h : NULL;
 }
 
 struct heap *registry_attach(void)
@@ -211,30 +267,16 @@ static struct heap *borrow_existing(int *busy)
     return NULL;
 }
 
-/* With the registry's lock held: what does not join the others is lost. */
-static struct heap *make_borrowed(void)
-{
-    struct heap *h = make_heap(HEAP_ORPHAN);
-    if (h == NULL)
-        return NULL;
-    lock_take(&h->lock);
-    push_all(h);
-    push_orphan(h);
-    return h;
-}
-
 struct heap *registry_borrow(void)
 {
     int busy = 0;
     struct heap *h = borrow_existing(&busy);
     /* So many at once are a fork's, which may wait for what this thread's handler has interrupted: another heap would be
      * one more for it to take. */
-    bool is_refused = busy >= BUSY_MOST && !thread_may_wait();
-    if (h != NULL || is_refused || !lock_take_if_safe(&registry.lock))
+    if (h != NULL || (busy >= BUSY_MOST && !thread_may_wait()))
         return h;
-    h = make_borrowed();
-    lock_release(&registry.lock);
-    return h;
+    h = make_heap(HEAP_ORPHAN);
+    return h != NULL && publish(h) ? h : NULL;
 }
 
 /* ---- stage 1 ---- */
@@ -325,7 +367,7 @@ static bool fork_take(struct lock *l)
         return lock_take_patiently(l);
     for (uint64_t from = os_now_ms(); !lock_try(l); sched_yield()) {
         if (load_relaxed(&stalled_threads) != 0 || load_relaxed(&l->lost) ||
-            os_now_ms() - from >= patience_ms)
+            os_now_ms() - from > patience_ms)
             return false;
     }
     return true;
@@ -408,9 +450,10 @@ static void fork_give_all(bool in_child)
     fork_give_global(FORK_BIG);
     fork_give_global(FORK_PURGE);
     fork_give_global(FORK_SAMPLER);
+    fork_give_global(
+        FORK_REGISTRY); /* heaps may wait for the others as their inboxes are drained */
     registry_each(fork_give_heap, &in_child);
     hak_thread.closed_inboxes = false;
-    fork_give_global(FORK_REGISTRY);
     lock_release(&registry.fork_lock);
 }
 

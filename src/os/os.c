@@ -88,7 +88,7 @@ HAK_COLD void os_sleep_ms(uint32_t ms)
 {
     int saved = errno;
     const struct timespec span = {ms / 1000, (long)(ms % 1000) * 1000000};
-    (void)nanosleep(&span, NULL);
+    (void)syscall(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, &span, NULL);
     errno = saved;
 }
 

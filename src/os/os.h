@@ -28,7 +28,7 @@ uint32_t os_thread_id(void);
 /* Milliseconds of a clock that never goes back; cheap (read from the vDSO). */
 uint64_t os_now_ms(void);
 
-/* For less if a signal comes. */
+/* For less if a signal comes. No cancellation point: a fork may wait so. */
 void os_sleep_ms(uint32_t ms);
 
 /* Maps exactly [at, at + size) read-write. OS_TAKEN: somebody else's mapping is in the way. */

@@ -335,7 +335,10 @@ static void defer(struct block *b)
 
 static bool take_lock(void)
 {
-    return !sampler.given_up && lock_take_if_safe(&sampler.lock);
+    if (sampler.given_up || !lock_take_if_safe(&sampler.lock))
+        return false;
+    forget_ended();
+    return true;
 }
 
 static bool enter(void)
@@ -343,7 +346,6 @@ static bool enter(void)
     if (!take_lock())
         return false;
     free_deferred();
-    forget_ended();
     return true;
 }
 

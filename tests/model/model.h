@@ -67,5 +67,6 @@ long model_syscall(long number, ...);
 #define sched_yield model_yield
 #define syscall model_syscall
 #define SPINS_BEFORE_SLEEP 1
+#define SPARES 1
 
 #endif

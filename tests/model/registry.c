@@ -10,6 +10,7 @@ static void setup(void)
     next = (struct heap *)(void *)((char *)first + UNIT_SIZE);
     heaps_touch(next);
     heaps_touch((struct heap *)(void *)((char *)next + UNIT_SIZE));
+    heaps_touch((struct heap *)(void *)((char *)next + 2 * UNIT_SIZE));
     (void)region_top();
     for (uint32_t class = 0; class < CLASS_COUNT; class ++)
         registry_count_orphaned(class, 0);
@@ -44,6 +45,39 @@ static void join_and_borrow(int index)
     }
 }
 
+/* A signal handler that has interrupted the list's own thread makes a heap, which cannot join. */
+static void borrow_in_handler(void)
+{
+    lock_take(registry_lock());
+    (void)thread_enter();
+    (void)thread_enter();
+    model_assert(registry_borrow() == NULL);
+    thread_leave();
+    thread_leave();
+    lock_release(registry_lock());
+}
+
+static void setup_spare(void)
+{
+    setup();
+    borrow_in_handler();
+    model_assert(registry_attach() == next); /* the spare's place was used before */
+}
+
+/* Whoever takes a spare has a whole heap. */
+static void spare_and_attach(int index)
+{
+    if (index == 0) {
+        borrow_in_handler();
+        return;
+    }
+    struct heap *h = registry_attach();
+    model_assert(h != NULL);
+    look(h, NULL);
+}
+
+const struct model_scenario registry_spare = {"registry.spare", 2,    2, 2048, setup_spare,
+                                              spare_and_attach, check};
 const struct model_scenario registry_borrowed = {"registry.borrowed", 2,    2, 2048, setup,
                                                  join_and_borrow,     check};
 const struct model_scenario registry_joined = {"registry.joined", 2,    0, 2048, setup,

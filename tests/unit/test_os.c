@@ -184,6 +184,28 @@ static void who_holds_all_passes_through(void **state)
     assert_false(lock_try(&held)); /* still the first holder's */
 }
 
+static bool has_slept;
+
+static void *sleep_cancelled(void *nothing)
+{
+    pthread_cancel(pthread_self());
+    os_sleep_ms(1);
+    has_slept = true;
+    return nothing;
+}
+
+/* A fork sleeps, and is not to end the thread. */
+static void sleeping_is_no_cancellation_point(void **state)
+{
+    (void)state;
+    pthread_t thread;
+    void *result;
+    assert_int_equal(pthread_create(&thread, NULL, sleep_cancelled, NULL), 0);
+    assert_int_equal(pthread_join(thread, &result), 0);
+    assert_true(has_slept);
+    assert_null(result);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -199,6 +221,7 @@ int main(void)
         cmocka_unit_test(what_was_interrupted_is_not_waited_for),
         cmocka_unit_test(a_handler_does_not_wait_for_ever),
         cmocka_unit_test(who_holds_all_passes_through),
+        cmocka_unit_test(sleeping_is_no_cancellation_point),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -450,8 +450,8 @@ static void fork_give_all(bool in_child)
     fork_give_global(FORK_BIG);
     fork_give_global(FORK_PURGE);
     fork_give_global(FORK_SAMPLER);
-    fork_give_global(
-        FORK_REGISTRY); /* heaps may wait for the others as their inboxes are drained */
+    fork_give_global(FORK_REGISTRY);
+    /* Last: as their inboxes are drained they may wait for the others. */
     registry_each(fork_give_heap, &in_child);
     hak_thread.closed_inboxes = false;
     lock_release(&registry.fork_lock);

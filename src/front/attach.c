@@ -82,7 +82,7 @@ static void unlock_streams(bool locked)
         _IO_list_unlock();
 }
 
-enum { MAKE_WAY_MS = 1 };
+enum { MAKE_WAY_MS = 1 }; /* long for what waits for the locks, short for a fork */
 
 static HAK_COLD void before_fork(void)
 {

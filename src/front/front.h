@@ -160,11 +160,11 @@ HAK_INLINE void fill_slot(struct free_slot *r, void *p)
 HAK_INLINE void front_free(void *p)
 {
     struct free_slot r;
-    bool freed = fast_path_enter() && find_slot(p, &r);
-    if (HAK_LIKELY(freed))
+    bool found = fast_path_enter() && find_slot(p, &r);
+    if (HAK_LIKELY(found))
         fill_slot(&r, p);
     fast_path_leave();
-    if (HAK_UNLIKELY(!freed))
+    if (HAK_UNLIKELY(!found))
         front_free_slow(p);
 }
 

@@ -24,7 +24,7 @@ static struct {
     struct heap *orphans;                  /* newest first; under the lock */
     _Atomic size_t orphaned[CLASS_COUNT];  /* listed slabs of orphans, a hint for stage 1 */
     _Atomic(struct heap *) spares[SPARES]; /* new heaps that could not join the others */
-    _Atomic bool has_spares;               /* has had some */
+    _Atomic bool has_spares;               /* has had some: most processes never look */
 } registry;
 
 struct lock *registry_lock(void)

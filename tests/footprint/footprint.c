@@ -164,7 +164,15 @@ static void check_peak(void)
 
 /* ---- steady state ---- */
 
-enum { LIVE = 4096, OPERATIONS = 2000000, FAULTS_MOST = 20 };
+enum {
+    LIVE = 4096,
+    OPERATIONS = 2000000,
+    FAULTS_MOST = 20, /* one in 100,000 replacements, ... */
+    /* ... and that of each guarded sample (profile/guarded.c), which come by time: a machine that is busy takes
+     * longer and has more. */
+    GUARDED_IN_WINDOW = 9,
+    WINDOW_MS = 128
+};
 
 static void replace_at_random(void **live, struct rng *rng, size_t operations)
 {
@@ -193,14 +201,18 @@ static void check_steady(void)
     struct rng rng = rng_seeded(1, 0);
     replace_at_random(live, &rng, OPERATIONS);
     long before = page_faults();
+    uint64_t started = now_ms();
     replace_at_random(live, &rng, OPERATIONS);
     long faults = page_faults() - before;
+    uint64_t windows = (now_ms() - started) / WINDOW_MS;
+    bool has_guards = getenv("HAKMEM_GUARDS") == NULL;
+    long most = FAULTS_MOST + (has_guards ? (long)windows * GUARDED_IN_WINDOW : 0);
     note("%ld page faults in %d replacements among %d blocks", faults, OPERATIONS, LIVE);
     for (size_t i = 0; i < LIVE; i++) {
         free(live[i]);
     }
-    if (faults > FAULTS_MOST) {
-        fail("more than %d page faults in the steady state", FAULTS_MOST);
+    if (faults > most) {
+        fail("more than %ld page faults in the steady state", most);
     }
 }
 

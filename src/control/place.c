@@ -47,8 +47,9 @@ static void search_magazine(struct heap *h, void *context)
 static bool is_in_parcel(uintptr_t block)
 {
     for (int i = 0; i < OUTBOX_SLOTS; i++) {
-        const struct parcel *c = hak_thread.heap->outbox[i].parcel;
-        for (uint32_t k = 0; c != NULL && k < c->count && k < PARCEL_BLOCKS; k++) {
+        const struct outbox *o = &hak_thread.heap->outbox[i];
+        const struct parcel *c = outbox_parcel(o);
+        for (uint32_t k = 0; c != NULL && k < PARCEL_BLOCKS && &c->blocks[k] < o->next; k++) {
             if ((uintptr_t)c->blocks[k] == block)
                 return true;
         }

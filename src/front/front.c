@@ -363,19 +363,22 @@ static void free_sampled(void *p)
         die_double_free(p);
 }
 
-/* A block of another heap for whose class this thread has no room, and nothing to do but to note it: what a
- * thread that frees without allocating does all day. Whether a block starts there is the owner's to see. */
-HAK_INLINE bool free_away(void *p)
+/* A block for whose class this thread has no room: it is noted for its way home, and nothing else is done, so that the
+ * processor goes on with what the program does next. Whether a block starts there is seen when it gets home. */
+HAK_INLINE bool free_noted(void *p)
 {
     struct heap *h = hak_thread.heap;
     size_t unit = unit_of(p);
-    uintptr_t word = unit < hak_region.units ? unit_word(unit) : WORD_NONE;
-    if (word <= WORD_TAG_MAX || heap_of_word(word) == h || h == &hak_empty_heap)
+    if (HAK_UNLIKELY(unit >= hak_region.units))
         return false;
-    bool sent = thread_enter() == 1 && !magazine_newest_is(magazine_for_word(h, word), p) &&
-                remote_note(h, word, p);
+    uintptr_t word = unit_word(unit);
+    const struct magazine *m = magazine_for_word(h, word);
+    if (m->start != MAGAZINE_CLOSED &&
+        (word <= WORD_TAG_MAX || heap_of_word(word) == h || magazine_newest_is(m, p)))
+        return false;
+    bool noted = thread_enter() == 1 && remote_note(h, heap_of_word(word), p, m->size);
     thread_leave();
-    return sent;
+    return noted;
 }
 
 static HAK_NOINLINE void free_any(void *p)
@@ -397,7 +400,7 @@ static HAK_NOINLINE void free_any(void *p)
 
 void front_free_slow(void *p)
 {
-    if (!free_away(p))
+    if (!free_noted(p))
         free_any(p);
 }
 

@@ -85,22 +85,24 @@ struct live_runs {
 
 enum { OUTBOX_SLOTS = 32, CHANGED_WORDS = (CLASS_COUNT + 63) / 64 };
 
-/* Blocks on their way home, gathered by destination. The sender's thread alone, until it is pushed into
- * the owner's inbox. */
+/* Blocks on their way home, gathered by destination, which may be the sender's own heap. The sender's thread alone,
+ * until it is pushed into the owner's inbox. */
 enum {
     PARCEL_BLOCKS = HAK_SECURE ? 29 : 30, /* of a secure block the last word is not free */
     PARCEL_BYTES_MAX = 32 << 10
 };
 struct parcel {
     struct block *next; /* as in any node of an inbox */
-    uint32_t count;
-    uint32_t bytes; /* of all the blocks */
+    uint64_t count;     /* set when it is sent */
     void *blocks[PARCEL_BLOCKS];
 };
 
 struct outbox {
     struct heap *to;
-    struct parcel *parcel; /* being filled for it; NULL: none */
+    /* Places for the next block and for the last one, which remote_send fills before it sends the parcel; both
+     * NULL: no parcel is being filled. */
+    void **next, **last;
+    size_t room; /* bytes of blocks that it has not got yet, of PARCEL_BYTES_MAX */
 };
 
 enum heap_state {
@@ -251,28 +253,25 @@ HAK_INLINE struct outbox *outbox_for(struct heap *h, struct heap *owner)
     return &h->outbox[((uintptr_t)owner >> UNIT_SHIFT) % OUTBOX_SLOTS];
 }
 
-HAK_INLINE bool parcel_is_full(const struct parcel *c)
+/* The one that is being filled; NULL: none. */
+HAK_INLINE struct parcel *outbox_parcel(const struct outbox *o)
 {
-    return c->count == PARCEL_BLOCKS || c->bytes >= PARCEL_BYTES_MAX;
+    return o->last != NULL ? (struct parcel *)(void *)(o->last + 1) - 1 : NULL;
 }
 
-HAK_INLINE void parcel_add(struct parcel *c, void *p, uint32_t size)
+HAK_INLINE void outbox_add(struct outbox *o, void *p, uint32_t size)
 {
-    c->blocks[c->count++] = p;
-    c->bytes += size;
+    *o->next++ = p;
+    o->room -= size;
 }
 
-/* Notes a block in the parcel for its owner if there is one that this will not fill. */
-HAK_INLINE bool remote_note(struct heap *h, uintptr_t word, void *p)
+/* Notes a block of `size` bytes in the parcel for its owner if there is one that this will not fill. */
+HAK_INLINE bool remote_note(struct heap *h, struct heap *owner, void *p, uint32_t size)
 {
-    struct heap *owner = heap_of_word(word);
     struct outbox *o = outbox_for(h, owner);
-    struct parcel *c = o->parcel;
-    uint32_t size = hak_classes[class_of_word(word)].size;
-    if (o->to != owner || c == NULL || c->count >= PARCEL_BLOCKS - 1 ||
-        c->bytes + size >= PARCEL_BYTES_MAX)
+    if (o->to != owner || o->next == o->last || o->room <= size)
         return false;
-    parcel_add(c, p, size);
+    outbox_add(o, p, size);
     return true;
 }
 
@@ -301,10 +300,20 @@ void slab_list(struct heap *h, struct slab *s);
 void inbox_drain(struct heap *h, bool own);
 /* Releases the lock of a heap that is not the calling thread's. */
 void heap_unlock_visited(struct heap *other);
-/* Hangs a single block into the inbox. Lock-free. */
+/* Hangs a block, or a parcel, into the inbox. Lock-free. */
 void inbox_push(struct heap *to, void *p, size_t bytes);
-/* Sends a block of another heap's home by way of the outbox; `locked`: the caller holds h's lock. */
+/* Sends a block home by way of the outbox, to whichever heap `word` names; `locked`: the caller holds h's lock. */
 void remote_send(struct heap *h, uintptr_t word, void *p, bool locked);
+/* What has been gathered for one heap goes to it; `locked`: as above. */
+void outbox_flush(struct heap *h, struct outbox *o, bool locked);
+/* With the lock held: what has been sent to the heap itself returns to its slabs. */
+HAK_INLINE void outbox_empty_own(struct heap *h)
+{
+    struct outbox *o = outbox_for(h, h);
+    if (HAK_UNLIKELY(o->to == h && o->next != NULL))
+        outbox_flush(h, o, true);
+}
+/* With the lock held, nothing stays in any of them. */
 void outbox_flush_all(struct heap *h);
 /* With the lock held: one block of the class, past the magazine. */
 void *heap_take_one(struct heap *h, uint32_t class);

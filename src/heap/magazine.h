@@ -18,7 +18,7 @@ struct magazine {
     void **top;     /* the newest block; end: empty, start: full */
     void **end;     /* one past the oldest. Closed: the first slot, so that it looks empty */
     void **start;   /* the first slot. Closed: MAGAZINE_CLOSED, so that it looks full */
-    uint32_t size;  /* of its blocks; set before it is first opened */
+    uint32_t size;  /* of its blocks; set once */
     uint16_t cap;   /* slots, a power of two; 0: none. Under the heap's lock, as the next two */
     uint8_t batch;  /* blocks that the last refill asked for; 0 after it was emptied */
     uint8_t swings; /* wider than it is long, since that last changed (refill.c) */
@@ -97,11 +97,16 @@ HAK_INLINE void magazine_open(struct magazine *m, void **top)
     __atomic_store_n(&m->end, slots + m->cap, __ATOMIC_RELAXED);
 }
 
+/* Of zeros. Closed. */
+HAK_INLINE void magazine_init(struct magazine *m, uint32_t size)
+{
+    m->start = MAGAZINE_CLOSED;
+    m->size = size;
+}
+
 /* Gives a closed, empty magazine other slots, or none (NULL, 0); it stays closed. */
 HAK_INLINE void magazine_exchange(struct magazine *m, void **slots, uint32_t cap)
 {
-    __atomic_store_n(&m->start, MAGAZINE_CLOSED,
-                     __ATOMIC_RELAXED);                         /* for the first slots it gets */
     __atomic_store_n(&m->end, (void **)NULL, __ATOMIC_RELAXED); /* no top is below that */
     atomic_signal_fence(memory_order_seq_cst);
     magazine_set_top(m, slots + cap);

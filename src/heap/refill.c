@@ -29,6 +29,8 @@ enum {
     SPARSE_MIN = 8,         /* ... of so many units and more */
     SHRUNK_SHARE = 4,       /* a heap has shrunk at a quarter of the bytes it had in use ... */
     SHRUNK_MIN = 2 << 20,   /* ... if that was worth it */
+    GATHERED_MAX =
+        PARCEL_BYTES_MAX / 4, /* without room, blocks up to this size go home in parcels */
 };
 
 /* ---- slots ---- */
@@ -81,7 +83,6 @@ static void exchange_slots(struct heap *h, uint32_t class, void **slots, uint32_
     struct magazine *m = magazine_of(h, class);
     void **old = magazine_slots(m);
     uint32_t before = m->cap;
-    m->size = hak_classes[class].size;
     magazine_exchange(m, slots, cap);
     h->classes[class].spilled = 0; /* that was in the old slots; a fork's child may still say so */
     if (before != 0)
@@ -289,6 +290,7 @@ void *heap_refill(struct heap *h, uint32_t class, bool *zeroed)
     count(h, COUNTER_refill, 1);
     if (load_relaxed(&h->inbox) != NULL)
         inbox_drain(h, true);
+    outbox_empty_own(h);
     void *p = NULL;
     while (p == NULL && reopen_unless_empty(m))
         p = magazine_pop(m);
@@ -319,6 +321,14 @@ static bool has_shrunk(const struct heap *h)
     return h->peak_bytes >= SHRUNK_MIN && h->used_bytes <= h->peak_bytes / SHRUNK_SHARE;
 }
 
+static HAK_COLD void flush_all(struct heap *h)
+{
+    count(h, COUNTER_flush_all, 1);
+    heap_empty_magazines(h);
+    heap_release_kept(h);
+    h->peak_bytes = h->used_bytes;
+}
+
 /* The oldest blocks of a full magazine make room for this one. */
 static void spill(struct heap *h, uint32_t class, void *p)
 {
@@ -342,11 +352,9 @@ static void flush_own(struct heap *h, uint32_t class, void *p)
 {
     lock_take(&h->lock);
     count(h, COUNTER_flush, 1);
+    outbox_empty_own(h);
     if (has_shrunk(h)) {
-        count(h, COUNTER_flush_all, 1);
-        heap_empty_magazines(h);
-        heap_release_kept(h);
-        h->peak_bytes = h->used_bytes;
+        flush_all(h);
     } else if (is_sparse(h, class)) {
         count(h, COUNTER_flush_sparse, 1);
         empty_magazine(h, class);
@@ -354,6 +362,8 @@ static void flush_own(struct heap *h, uint32_t class, void *p)
     h->classes[class].active = true;
     if (magazine_is_open(magazine_of(h, class)))
         spill(h, class, p);
+    else if (hak_classes[class].size <= GATHERED_MAX)
+        remote_send(h, (uintptr_t)magazine_of(h, class), p, true);
     else
         heap_put(h, slab_of_unit(unit_of(p)), p);
     heap_unlock(h);

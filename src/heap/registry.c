@@ -80,6 +80,8 @@ static struct heap *make_fresh(void)
     if (!zeroed && !os_purge(h, UNIT_SIZE))
         __builtin_memset(h, 0, sizeof *h);
     __builtin_memcpy(h->small_offset, hak_small_offset, sizeof h->small_offset);
+    for (uint32_t class = 0; class < CLASS_COUNT; class ++)
+        magazine_init(magazine_of(h, class), hak_classes[class].size);
     purge_show();
     return h;
 }
@@ -235,6 +237,7 @@ struct heap *registry_attach(void)
 void registry_abandon(struct heap *h)
 {
     lock_take(&h->lock);
+    outbox_empty_own(h);
     if (!live_to_warm(h))
         heap_empty_magazines(h);
     outbox_flush_all(h);

@@ -1,8 +1,10 @@
-/* Remote frees. A block freed by another thread than its owner's stays in that thread's magazine if
+/* Blocks on their way home. A block freed by another thread than its owner's stays in that thread's magazine if
  * there is room (front_free). Beyond that, and in threads that do not allocate the class, it is noted in
  * a parcel for the owner; a full parcel goes into the owner's inbox by one compare-and-swap. The block
  * itself is not touched on the way, neither by the sender nor by the owner, who puts it from the parcel
  * into a magazine: two cache lines travel for 30 blocks. The owner empties its inbox when a magazine runs dry.
+ *
+ * A thread's own blocks without room are gathered just so, and return to their slabs a parcel at a time.
  *
  * A parcel is an ordinary block from the sender's magazine, and the owner frees it as such.
  *
@@ -63,8 +65,9 @@ static void show_inbox(struct heap *h, size_t before, size_t now)
         store_relaxed(shown, (uint64_t)now);
 }
 
-static void inbox_push_node(struct heap *to, struct block *node, size_t bytes)
+void inbox_push(struct heap *to, void *p, size_t bytes)
 {
+    struct block *node = p;
     struct block *head = load_relaxed(&to->inbox);
     do {
         if (HAK_UNLIKELY(head == INBOX_CLOSED) && hak_thread.closed_inboxes && to->fork_held) {
@@ -82,118 +85,6 @@ static void inbox_push_node(struct heap *to, struct block *node, size_t bytes)
                                                     memory_order_relaxed));
     size_t before = add_relaxed(&to->inbox_bytes, bytes);
     show_inbox(to, before, before + bytes);
-}
-
-void inbox_push(struct heap *to, void *p, size_t bytes)
-{
-    inbox_push_node(to, p, bytes);
-}
-
-/* ---- the sending side ---- */
-
-/* Leaves a heap that is not the caller's. If it is an orphan, a sender may have found the lock taken
- * and gone: then what it sent is for this visitor to take. The fences make it either see the node or
- * let the sender see the lock free (each side writes one word and then reads the other's). */
-void heap_unlock_visited(struct heap *other)
-{
-    for (;;) {
-        heap_unlock(other);
-        atomic_thread_fence(memory_order_seq_cst);
-        if (load_relaxed(&other->state) != HEAP_ORPHAN || load_relaxed(&other->inbox) == NULL ||
-            load_relaxed(&other->inbox) == INBOX_CLOSED || !lock_try(&other->lock))
-            return;
-        inbox_drain(other, false);
-    }
-}
-
-/* Empties another heap's inbox, or leaves that to whoever is at it. */
-static void help(struct heap *h, struct heap *other)
-{
-    atomic_thread_fence(memory_order_seq_cst); /* after the push; see heap_unlock_visited */
-    if (!lock_try(&other->lock))
-        return;
-    count(h, COUNTER_remote_help, 1);
-    inbox_drain(other, false);
-    heap_unlock_visited(other);
-}
-
-/* model: relaxed would do for the state, which the push's order brings and whose heap is then locked. */
-static bool wants_help(struct heap *to)
-{
-    return load_acquire(&to->state) == HEAP_ORPHAN ||
-           load_relaxed(&to->inbox_bytes) > INBOX_PATIENCE;
-}
-
-static void outbox_flush(struct heap *h, struct outbox *o)
-{
-    struct parcel *c = o->parcel;
-    if (c == NULL)
-        return;
-    o->parcel = NULL;
-    count(h, COUNTER_remote_batch, 1);
-    count(h, COUNTER_ss_remote, c->count);
-    probe_remote_batch(c->count);
-    inbox_push_node(o->to, node_of_parcel(c), c->bytes);
-    if (wants_help(o->to))
-        help(h, o->to);
-}
-
-void outbox_flush_all(struct heap *h)
-{
-    for (int i = 0; i < OUTBOX_SLOTS; i++)
-        outbox_flush(h, &h->outbox[i]);
-}
-
-/* Past the magazine's capacity and budget, whose upkeep may itself send blocks home. The inbox is
- * looked at, because a thread that only frees gets its parcels back there. */
-static void *take_under_lock(struct heap *h, uint32_t class)
-{
-    lock_take(&h->lock);
-    if (load_relaxed(&h->inbox) != NULL)
-        inbox_drain(h, true);
-    void *p = magazine_pop(magazine_of(h, class));
-    if (p == NULL)
-        p = heap_take_one(h, class);
-    heap_unlock(h);
-    return p;
-}
-
-static struct parcel *parcel_new(struct heap *h, bool locked)
-{
-    uint32_t class = class_for(sizeof(struct parcel));
-    struct parcel *c = locked ? heap_take_one(h, class) : magazine_pop(magazine_of(h, class));
-    if (c == NULL && !locked)
-        c = take_under_lock(h, class);
-    if (c != NULL)
-        c->count = c->bytes = 0;
-    return c;
-}
-
-/* The parcel for that owner; NULL: no memory for one. */
-static struct parcel *open_parcel(struct heap *h, struct outbox *o, struct heap *owner, bool locked)
-{
-    if (o->to != owner) {
-        outbox_flush(h, o);
-        o->to = owner;
-    }
-    if (o->parcel == NULL)
-        o->parcel = parcel_new(h, locked);
-    return o->parcel;
-}
-
-void remote_send(struct heap *h, uintptr_t word, void *p, bool locked)
-{
-    struct heap *owner = heap_of_word(word);
-    struct outbox *o = outbox_for(h, owner);
-    uint32_t size = hak_classes[class_of_word(word)].size;
-    struct parcel *c = open_parcel(h, o, owner, locked);
-    if (HAK_UNLIKELY(c == NULL)) {
-        inbox_push(owner, p, size);
-        return;
-    }
-    parcel_add(c, p, size);
-    if (parcel_is_full(c))
-        outbox_flush(h, o);
 }
 
 /* ---- the receiving side ---- */
@@ -269,4 +160,136 @@ void inbox_drain(struct heap *h, bool own)
     }
     count(h, COUNTER_remote_drained, r.blocks);
     count(h, COUNTER_remote_to_magazine, r.in_magazine);
+}
+
+/* ---- the sending side ---- */
+
+/* What the heap's own thread had gathered of its blocks: one lock and one walk for all of them, and none of the waits that each
+ * would have cost the program. */
+static void take_home(struct heap *h, struct parcel *c, bool locked)
+{
+    struct reception r = {.heap = h, .own = true, .class = CLASS_COUNT};
+    if (!locked)
+        lock_take(&h->lock);
+    receive_parcel(&r, c);
+    if (!locked)
+        heap_unlock(h);
+}
+
+/* Leaves a heap that is not the caller's. If it is an orphan, a sender may have found the lock taken
+ * and gone: then what it sent is for this visitor to take. The fences make it either see the node or
+ * let the sender see the lock free (each side writes one word and then reads the other's). */
+void heap_unlock_visited(struct heap *other)
+{
+    for (;;) {
+        heap_unlock(other);
+        atomic_thread_fence(memory_order_seq_cst);
+        if (load_relaxed(&other->state) != HEAP_ORPHAN || load_relaxed(&other->inbox) == NULL ||
+            load_relaxed(&other->inbox) == INBOX_CLOSED || !lock_try(&other->lock))
+            return;
+        inbox_drain(other, false);
+    }
+}
+
+/* Empties another heap's inbox, or leaves that to whoever is at it. */
+static void help(struct heap *h, struct heap *other)
+{
+    atomic_thread_fence(memory_order_seq_cst); /* after the push; see heap_unlock_visited */
+    if (!lock_try(&other->lock))
+        return;
+    count(h, COUNTER_remote_help, 1);
+    inbox_drain(other, false);
+    heap_unlock_visited(other);
+}
+
+/* model: relaxed would do for the state, which the push's order brings and whose heap is then locked. */
+static bool wants_help(struct heap *to)
+{
+    return load_acquire(&to->state) == HEAP_ORPHAN ||
+           load_relaxed(&to->inbox_bytes) > INBOX_PATIENCE;
+}
+
+static void send(struct heap *h, struct heap *to, struct parcel *c, size_t bytes)
+{
+    count(h, COUNTER_remote_batch, 1);
+    count(h, COUNTER_ss_remote, c->count);
+    probe_remote_batch((uint32_t)c->count);
+    inbox_push(to, node_of_parcel(c), bytes);
+    if (wants_help(to))
+        help(h, to);
+}
+
+void outbox_flush(struct heap *h, struct outbox *o, bool locked)
+{
+    struct parcel *c = outbox_parcel(o);
+    if (c == NULL)
+        return;
+    c->count = (uint64_t)(o->next - c->blocks);
+    o->next = o->last = NULL;
+    if (o->to != h)
+        send(h, o->to, c, PARCEL_BYTES_MAX - o->room);
+    else
+        take_home(h, c, locked);
+}
+
+void outbox_flush_all(struct heap *h)
+{
+    for (int i = 0; i < OUTBOX_SLOTS; i++)
+        outbox_flush(h, &h->outbox[i], true);
+}
+
+/* Past the magazine's capacity and budget, whose upkeep may itself send blocks home. The inbox is
+ * looked at, because a thread that only frees gets its parcels back there. */
+static void *take_under_lock(struct heap *h, uint32_t class)
+{
+    lock_take(&h->lock);
+    if (load_relaxed(&h->inbox) != NULL)
+        inbox_drain(h, true);
+    void *p = magazine_pop(magazine_of(h, class));
+    if (p == NULL)
+        p = heap_take_one(h, class);
+    heap_unlock(h);
+    return p;
+}
+
+static struct parcel *parcel_new(struct heap *h, bool locked)
+{
+    uint32_t class = class_for(sizeof(struct parcel));
+    struct parcel *c = locked ? heap_take_one(h, class) : magazine_pop(magazine_of(h, class));
+    if (c == NULL && !locked)
+        c = take_under_lock(h, class);
+    return c;
+}
+
+/* One for that owner; false: no memory for it. */
+static bool open_parcel(struct heap *h, struct outbox *o, struct heap *owner, bool locked)
+{
+    if (o->to != owner) {
+        outbox_flush(h, o, locked);
+        o->to = owner;
+    }
+    if (o->next != NULL)
+        return true;
+    struct parcel *c = parcel_new(h, locked);
+    if (c == NULL)
+        return false;
+    o->next = c->blocks;
+    o->last = &c->blocks[PARCEL_BLOCKS - 1];
+    o->room = PARCEL_BYTES_MAX;
+    return true;
+}
+
+void remote_send(struct heap *h, uintptr_t word, void *p, bool locked)
+{
+    struct heap *owner = heap_of_word(word);
+    struct outbox *o = outbox_for(h, owner);
+    uint32_t size = hak_classes[class_of_word(word)].size;
+    if (HAK_UNLIKELY(!open_parcel(h, o, owner, locked))) {
+        inbox_push(owner, p, size);
+        return;
+    }
+    bool fills = o->next == o->last || o->room <= size;
+    outbox_add(o, p, size);
+    if (fills)
+        outbox_flush(h, o, locked);
 }

@@ -258,7 +258,7 @@ static void forget(struct record *r, const struct trace *by)
 
 /* ---- blocks ---- */
 
-static size_t usable_of(const void *p)
+size_t sampled_usable(const void *p)
 {
     return guarded_owns(p) ? guarded_usable(p) : arena_usable(p);
 }
@@ -282,7 +282,7 @@ static void free_locked(void *p, const struct trace *by)
 {
     struct record *r = find_record((uintptr_t)p);
     sampler.apart_blocks--;
-    sampler.apart_bytes -= usable_of(p);
+    sampler.apart_bytes -= sampled_usable(p);
     give_block(p);
     if (r != NULL) /* and where blocks lie is shown */
         forget(r, by);
@@ -401,7 +401,7 @@ static void *take_locked(const struct request *q, uint32_t class, bool *zeroed)
         return NULL;
     }
     sampler.apart_blocks++;
-    sampler.apart_bytes += usable_of(p);
+    sampler.apart_bytes += sampled_usable(p);
     return p;
 }
 
@@ -453,14 +453,14 @@ void sampled_forget(const void *p)
 
 bool sampled_free(void *p)
 {
-    if (usable_of(p) == 0)
+    if (sampled_usable(p) == 0)
         return false;
     struct trace by = here();
     if (!enter()) {
         defer(p);
         return true;
     }
-    bool is_live = usable_of(p) != 0;
+    bool is_live = sampled_usable(p) != 0;
     const char *damage = is_live && guarded_owns(p) ? guarded_damage(p) : NULL;
     if (is_live && damage == NULL)
         free_locked(p, &by);
@@ -468,11 +468,6 @@ bool sampled_free(void *p)
     if (damage != NULL) /* now that whoever explains it gets the lock */
         os_fatal("free(%p): %s", (uintptr_t)p, damage);
     return is_live;
-}
-
-size_t sampled_usable(const void *p)
-{
-    return usable_of(p);
 }
 
 void sampled_live(size_t *blocks, size_t *bytes)

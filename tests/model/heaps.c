@@ -74,7 +74,7 @@ void heaps_push(void *p)
 void heaps_prepare(struct heap *h, void *p)
 {
     remote_send(h, unit_word(unit_of(p)), p, false);
-    struct parcel *parcel = outbox_for(h, heap_of_word(unit_word(unit_of(p))))->parcel;
+    struct parcel *parcel = outbox_parcel(outbox_for(h, heap_of_word(unit_word(unit_of(p)))));
     model_assert(parcel != NULL);
     heaps_touch_unit(unit_of(parcel));
 }

@@ -40,6 +40,7 @@ static void a_zeroed_magazine_is_empty_and_full(void **state)
 static struct magazine with_slots(void **slots, uint32_t cap)
 {
     struct magazine m = {0};
+    magazine_init(&m, sizeof(int));
     magazine_exchange(&m, slots, cap);
     return m;
 }
@@ -276,6 +277,7 @@ static void blocks_are_had_without_slots(void **state)
     size_t used = heap->classes[class].used;
     swing(class, 300);
     assert_int_equal(capacity(class), 0);
+    give_all_back(class);
     assert_int_equal(heap->classes[class].used, used);
     has_no_slots = false;
     swing(class, 1);

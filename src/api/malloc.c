@@ -20,13 +20,13 @@ HAK_EXPORT_HOT void hak_free(void *p)
     api_free(p, "free");
 }
 
-static HAK_COLD void *too_large(void)
+static HAK_NOINLINE void *too_large(void)
 {
     errno = ENOMEM;
     return NULL;
 }
 
-static HAK_COLD void *not_an_alignment(void)
+static HAK_NOINLINE void *not_an_alignment(void)
 {
     errno = EINVAL;
     return NULL;

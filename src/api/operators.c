@@ -30,7 +30,7 @@ static void *new_again(size_t alignment, size_t size)
     return NULL;
 }
 
-static HAK_COLD void *new_or_throw(size_t alignment, size_t size)
+static HAK_NOINLINE void *new_or_throw(size_t alignment, size_t size)
 {
     void *p = new_again(alignment, size);
     if (p == NULL && _ZSt17__throw_bad_allocv != NULL)
@@ -42,7 +42,7 @@ static HAK_COLD void *new_or_throw(size_t alignment, size_t size)
 
 /* The nothrow forms must turn what the handler throws into NULL, which takes C++. The C++ library's
  * own nothrow operator does it around our operator new, so it is called where there is one. */
-static HAK_COLD void *new_or_null(size_t alignment, size_t size, const void *tag)
+static HAK_NOINLINE void *new_or_null(size_t alignment, size_t size, const void *tag)
 {
     typedef void *plain(size_t size, const void *tag);
     typedef void *aligned(size_t size, size_t alignment, const void *tag);

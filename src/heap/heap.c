@@ -268,7 +268,7 @@ HAK_COLD void heap_trim(struct heap *h, bool with_magazines)
         pressure_gave(purge_slabs(h));
 }
 
-void heap_put(struct heap *h, struct slab *s, void *p)
+HAK_COLD void heap_put(struct heap *h, struct slab *s, void *p)
 {
     if (HAK_UNLIKELY(load_relaxed(&s->heap) != h || s->used == 0))
         die_double_free(p);

@@ -9,8 +9,10 @@
 #include "base/probe.h"
 #include "control/options.h"
 #include "heap/heap.h"
+#include "heap/paged.h"
 #include "heap/registry.h"
 #include "heap/shuffle.h"
+#include "pages/pages.h"
 #include "pressure/pressure.h"
 #include "purge/purge.h"
 
@@ -253,6 +255,8 @@ static void *fill(struct heap *h, uint32_t class, bool *zeroed)
     struct magazine *m = magazine_of(h, class);
     h->classes[class].active = true;
     adjust_slots(h, class);
+    if (class >= FIRST_PAGED)
+        paged_make_room(h, pages_for(m->size));
     if (m->cap == 0)
         return heap_take_one(h, class);
     uint32_t wanted = next_batch(m, class);
@@ -366,6 +370,8 @@ static void flush_own(struct heap *h, uint32_t class, void *p)
         remote_send(h, (uintptr_t)magazine_of(h, class), p, true);
     else
         heap_put(h, slab_of_unit(unit_of(p)), p);
+    if (class >= FIRST_PAGED)
+        paged_limit(h);
     heap_unlock(h);
 }
 

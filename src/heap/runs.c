@@ -1,5 +1,6 @@
 #include "heap/runs.h"
 
+#include "heap/paged.h"
 #include "heap/registry.h"
 #include "pages/pages.h"
 #include "purge/purge.h"
@@ -38,8 +39,13 @@ HAK_INLINE void account(struct heap *h, size_t bytes, size_t blocks)
 
 void *run_alloc(struct heap *h, size_t size, size_t alignment, bool *zeroed)
 {
-    uint32_t n = pages_for(size);
-    ptrdiff_t page = pages_take(n, pages_for(alignment), zeroed);
+    uint32_t n = pages_for(size), aligned_at = pages_for(alignment);
+    if (h != NULL && !pages_have_touched(n + aligned_at - 1)) {
+        lock_take(&h->lock);
+        paged_make_room(h, n + aligned_at - 1);
+        heap_unlock(h);
+    }
+    ptrdiff_t page = pages_take(n, aligned_at, zeroed);
     if (page < 0)
         return NULL;
     if (*zeroed)

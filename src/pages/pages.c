@@ -12,7 +12,7 @@ enum kind { CLEAN, DIRTY, KINDS };
 static struct {
     struct lock lock;
     uint32_t list[KINDS][LONGEST + 1];
-    uint64_t there[KINDS][LONGEST / BITS + 1];
+    _Atomic uint64_t there[KINDS][LONGEST / BITS + 1]; /* changed under the lock, read by anyone */
 } pages;
 
 struct pages_counts hak_pages;
@@ -22,20 +22,52 @@ struct pages_counts hak_pages;
 struct free_run {
     uint32_t next, prev; /* of its length: unit index + 1, 0 ends the list */
     uint16_t length;     /* pages of the run that starts here; 0: none does */
-    uint16_t dirty;      /* of these, may hold something else than zeros */
+    uint16_t from, to;   /* as in struct run */
     uint16_t ending;     /* pages of the run that ends here; 0: none does */
     uint8_t at, end;     /* the first page of the one and the last of the other, in this unit */
 };
 
+/* The pages from `from` to before `to`, counted from its first, may hold something else than zeros; both 0: none does. */
 struct run {
     size_t first;
-    uint32_t length;
-    uint32_t dirty; /* pages that may hold something, or more after a split */
+    uint32_t length, from, to;
 };
 
 static uint32_t least(uint32_t a, uint32_t b)
 {
     return a < b ? a : b;
+}
+
+static uint32_t most(uint32_t a, uint32_t b)
+{
+    return a > b ? a : b;
+}
+
+static uint32_t dirty_in(const struct run *r, uint32_t from, uint32_t to)
+{
+    from = most(from, r->from);
+    to = least(to, r->to);
+    return to > from ? to - from : 0;
+}
+
+static struct run part_of(const struct run *r, uint32_t start, uint32_t n)
+{
+    struct run part = {.first = r->first + start, .length = n};
+    if (dirty_in(r, start, start + n) != 0) {
+        part.from = most(r->from, start) - start;
+        part.to = least(r->to, start + n) - start;
+    }
+    return part;
+}
+
+static struct run joined(const struct run *a, const struct run *behind)
+{
+    struct run r = {a->first, a->length + behind->length, a->from, a->to};
+    if (behind->to != 0) {
+        r.from = a->to != 0 ? a->from : a->length + behind->from;
+        r.to = a->length + behind->to;
+    }
+    return r;
 }
 
 static uint32_t granule_pages(void)
@@ -60,21 +92,28 @@ static struct free_run *free_run_at(uint32_t link)
     return free_run_in(link - 1);
 }
 
+static void note_there(enum kind kind, uint32_t length, bool there)
+{
+    _Atomic uint64_t *word = &pages.there[kind][length / BITS];
+    uint64_t bit = (uint64_t)1 << (length % BITS), others = load_relaxed(word) & ~bit;
+    store_relaxed(word, there ? others | bit : others);
+}
+
 static void list_push(struct free_run *f, uint32_t link)
 {
-    enum kind kind = f->dirty != 0 ? DIRTY : CLEAN;
+    enum kind kind = f->to != 0 ? DIRTY : CLEAN;
     uint32_t *list = &pages.list[kind][f->length];
     f->prev = 0;
     f->next = *list;
     if (*list != 0)
         free_run_at(*list)->prev = link;
     *list = link;
-    pages.there[kind][f->length / BITS] |= (uint64_t)1 << (f->length % BITS);
+    note_there(kind, f->length, true);
 }
 
 static void list_remove(const struct free_run *f)
 {
-    enum kind kind = f->dirty != 0 ? DIRTY : CLEAN;
+    enum kind kind = f->to != 0 ? DIRTY : CLEAN;
     uint32_t *list = &pages.list[kind][f->length];
     if (f->next != 0)
         free_run_at(f->next)->prev = f->prev;
@@ -83,7 +122,7 @@ static void list_remove(const struct free_run *f)
     else
         *list = f->next;
     if (*list == 0)
-        pages.there[kind][f->length / BITS] &= ~((uint64_t)1 << (f->length % BITS));
+        note_there(kind, f->length, false);
 }
 
 /* The units in which a free run starts and ends say so, for its neighbours to find it. */
@@ -92,22 +131,23 @@ static void insert(struct run r)
     size_t unit = unit_of_page(r.first), last = r.first + r.length - 1;
     struct free_run *f = free_run_in(unit), *end = free_run_in(unit_of_page(last));
     f->length = (uint16_t)r.length;
-    f->dirty = (uint16_t)r.dirty;
+    f->from = (uint16_t)r.from;
+    f->to = (uint16_t)r.to;
     f->at = place_in_unit(r.first);
     end->ending = (uint16_t)r.length;
     end->end = place_in_unit(last);
     list_push(f, (uint32_t)unit + 1);
-    add(&hak_pages.dirty, (size_t)r.dirty << page_shift());
+    add(&hak_pages.dirty, (size_t)(r.to - r.from) << page_shift());
 }
 
 static struct run remove_at(size_t unit)
 {
     struct free_run *f = free_run_in(unit);
-    struct run r = {unit * unit_pages() + f->at, f->length, f->dirty};
+    struct run r = {unit * unit_pages() + f->at, f->length, f->from, f->to};
     list_remove(f);
     f->length = 0;
     free_run_in(unit_of_page(r.first + r.length - 1))->ending = 0;
-    add(&hak_pages.dirty, (size_t)0 - ((size_t)r.dirty << page_shift()));
+    add(&hak_pages.dirty, (size_t)0 - ((size_t)(r.to - r.from) << page_shift()));
     return r;
 }
 
@@ -127,63 +167,70 @@ static void insert_joined(struct run r)
 {
     if (free_run_starts(r.first + r.length)) {
         struct run behind = remove_at(unit_of_page(r.first + r.length));
-        r.length += behind.length;
-        r.dirty += behind.dirty;
+        r = joined(&r, &behind);
     }
     const struct free_run *f = free_run_in(unit_of_page(r.first - 1));
     if (!ends_granule(r.first) && f->ending != 0 && f->end == place_in_unit(r.first - 1)) {
         struct run before = remove_at(unit_of_page(r.first - f->ending));
-        r.first = before.first;
-        r.length += before.length;
-        r.dirty += before.dirty;
+        r = joined(&before, &r);
     }
-    r.dirty = least(r.dirty, r.length);
     insert(r);
+}
+
+/* The shortest length of at least so many pages that there is; 0: none. */
+HAK_INLINE uint32_t shortest_there(enum kind kind, uint32_t length)
+{
+    if (length > LONGEST)
+        return 0;
+    uint32_t word = length / BITS;
+    uint64_t bits = load_relaxed(&pages.there[kind][word]) & ~(uint64_t)0 << (length % BITS);
+    while (bits == 0) {
+        if (++word > LONGEST / BITS)
+            return 0;
+        bits = load_relaxed(&pages.there[kind][word]);
+    }
+    return word * BITS + lowest_bit(bits);
 }
 
 /* A link to a shortest run of at least so many pages; 0: none. */
 static uint32_t find(enum kind kind, uint32_t length)
 {
-    if (length > LONGEST)
-        return 0;
-    uint32_t word = length / BITS;
-    uint64_t bits = pages.there[kind][word] & ~(uint64_t)0 << (length % BITS);
-    while (bits == 0) {
-        if (++word > LONGEST / BITS)
-            return 0;
-        bits = pages.there[kind][word];
-    }
-    return pages.list[kind][word * BITS + lowest_bit(bits)];
+    return pages.list[kind][shortest_there(kind, length)]; /* no run has length 0 */
+}
+
+bool pages_have_touched(uint32_t n)
+{
+    return shortest_there(DIRTY, n) != 0;
 }
 
 static uint32_t find_longest_dirty(void)
 {
     for (uint32_t word = LONGEST / BITS + 1; word-- > 0;) {
-        uint64_t bits = pages.there[DIRTY][word];
+        uint64_t bits = load_relaxed(&pages.there[DIRTY][word]);
         if (bits != 0)
             return pages.list[DIRTY][word * BITS + 63 - (uint32_t)__builtin_clzll(bits)];
     }
     return 0;
 }
 
-/* What r has beyond the first n pages stays free. */
-static void put_rest(struct run *r, uint32_t n)
+/* What r has before and beyond these pages stays free. */
+static void put_rest(struct run *r, uint32_t start, uint32_t n)
 {
-    uint32_t rest = r->length - n;
-    if (rest != 0)
-        insert((struct run){r->first + n, rest, least(r->dirty, rest)});
-    r->length = n;
-    r->dirty = least(r->dirty, n);
+    uint32_t end = start + n;
+    if (start != 0)
+        insert(part_of(r, 0, start));
+    if (end != r->length)
+        insert(part_of(r, end, r->length - end));
+    *r = part_of(r, start, n);
 }
 
-static void skip_to_alignment(struct run *r, uint32_t alignment)
+/* The first that is aligned, or the last n pages if more of those have been touched. */
+static uint32_t best_start(const struct run *r, uint32_t n, uint32_t alignment)
 {
-    uint32_t skipped = (uint32_t)(0 - r->first) & (alignment - 1);
-    if (skipped != 0)
-        insert((struct run){r->first, skipped, least(r->dirty, skipped)});
-    r->first += skipped;
-    r->length -= skipped;
-    r->dirty = least(r->dirty, r->length);
+    uint32_t last = r->length - n;
+    if (alignment == 1 && dirty_in(r, last, r->length) > dirty_in(r, 0, n))
+        return last;
+    return (uint32_t)(0 - r->first) & (alignment - 1);
 }
 
 static bool take_found(struct run *r, uint32_t n, uint32_t alignment)
@@ -195,8 +242,7 @@ static bool take_found(struct run *r, uint32_t n, uint32_t alignment)
     if (link == 0)
         return false;
     *r = remove_at(link - 1);
-    skip_to_alignment(r, alignment);
-    put_rest(r, n);
+    put_rest(r, best_start(r, n, alignment), n);
     add(&hak_pages.in_use, (size_t)n << page_shift());
     return true;
 }
@@ -211,7 +257,8 @@ static void clear_granule(size_t granule)
 static void add_granule(size_t granule, bool zeroed)
 {
     add(&hak_pages.granules, 1);
-    insert((struct run){granule * granule_pages(), granule_pages(), zeroed ? 0 : granule_pages()});
+    insert(
+        (struct run){granule * granule_pages(), granule_pages(), 0, zeroed ? 0 : granule_pages()});
 }
 
 /* ---- take and give ---- */
@@ -245,7 +292,7 @@ ptrdiff_t pages_take(uint32_t n, uint32_t alignment, bool *zeroed)
     lock_release(&pages.lock);
     if (!found && !take_from_new_granule(&r, n, alignment))
         return REGION_NONE;
-    *zeroed = r.dirty == 0;
+    *zeroed = r.to == 0;
     return (ptrdiff_t)r.first;
 }
 
@@ -257,9 +304,9 @@ bool pages_extend(size_t first, uint32_t n, bool *zeroed)
     bool done = free_run_starts(first) && free_run_in(unit)->length >= n;
     if (done) {
         struct run r = remove_at(unit);
-        put_rest(&r, n);
+        put_rest(&r, 0, n);
         add(&hak_pages.in_use, (size_t)n << page_shift());
-        *zeroed = r.dirty == 0;
+        *zeroed = r.to == 0;
     }
     lock_release(&pages.lock);
     return done;
@@ -269,7 +316,7 @@ void pages_give(size_t first, uint32_t n)
 {
     if (!lock_take_if_safe(&pages.lock))
         return; /* in a handler that interrupted this very lock: the pages stay taken */
-    insert_joined((struct run){first, n, n});
+    insert_joined((struct run){first, n, 0, n});
     add(&hak_pages.in_use, (size_t)0 - ((size_t)n << page_shift()));
     lock_release(&pages.lock);
 }
@@ -303,10 +350,11 @@ static size_t purge_dirty(size_t keep)
     struct run r;
     bool done = true;
     while (done && purged < most && take_dirty(keep, &r)) {
-        done = os_purge(page_address(r.first), (size_t)r.length << page_shift());
+        size_t bytes = (size_t)(r.to - r.from) << page_shift();
+        done = os_purge(page_address(r.first + r.from), bytes);
         if (done) {
-            purged += (size_t)r.dirty << page_shift();
-            r.dirty = 0;
+            purged += bytes;
+            r.from = r.to = 0;
         }
         put_after_purge(r);
     }

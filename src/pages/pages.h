@@ -14,6 +14,9 @@
  * `*zeroed`: all of them read as zeros. */
 ptrdiff_t pages_take(uint32_t n, uint32_t alignment, bool *zeroed);
 
+/* Whether n neighbouring pages are free that may hold something: those come first. Without a lock, so a moment old. */
+bool pages_have_touched(uint32_t n);
+
 /* Takes the n pages from `first` on, which is where a taken run ends, if they are free. */
 bool pages_extend(size_t first, uint32_t n, bool *zeroed);
 

@@ -23,9 +23,10 @@ enum {
 
 /* All numbers are approximate under races, which cost a little memory or a few faults and nothing else. */
 static struct {
-    struct lock lock;         /* one thread purges at a time; the others go on */
-    _Atomic size_t regret;    /* bytes */
-    _Atomic size_t recent;    /* bytes purged in the current window, less what was regretted */
+    struct lock lock;       /* one thread purges at a time; the others go on */
+    _Atomic size_t regret;  /* bytes */
+    _Atomic size_t scatter; /* bytes missed beyond all regret, since what is free lies in pieces */
+    _Atomic size_t recent;  /* bytes purged in the current window, less what was regretted */
     _Atomic uint64_t last_ms; /* time of the last purge */
     _Atomic size_t total;
     _Atomic size_t big_fresh_seen;
@@ -70,6 +71,7 @@ static void fade_regret(size_t swing, uint64_t windows)
     if (windows > 1)
         regret = windows < 32 ? regret >> (windows - 1) : 0;
     store_relaxed(&purge.regret, largest_of(regret / 2, least_of(regret, 2 * swing)));
+    store_relaxed(&purge.scatter, windows < 32 ? load_relaxed(&purge.scatter) >> windows : 0);
 }
 
 static void roll_window(size_t in_use)
@@ -91,6 +93,12 @@ static size_t recent_peak(void)
     return largest_of(load_relaxed(&purge.most), load_relaxed(&purge.most_before));
 }
 
+/* What of the highest demand is to be had besides, if it is to be served from memory that lies scattered. */
+static size_t scattered(size_t peak)
+{
+    return largest_of(peak / SCATTER_SHARE, least_of(load_relaxed(&purge.scatter), peak));
+}
+
 /* By how much demand went up and down lately, and what it takes to serve the most of it from memory that
  * lies scattered. */
 static size_t recent_swing(void)
@@ -98,7 +106,7 @@ static size_t recent_swing(void)
     size_t peak = recent_peak();
     size_t low = least_of(load_relaxed(&purge.least), load_relaxed(&purge.least_before));
     size_t swing = peak - least_of(low, peak);
-    return swing + least_of(swing, peak / SCATTER_SHARE);
+    return swing + least_of(swing, scattered(peak));
 }
 
 /* Before so much was ever in use there is nothing to learn, and no limit is near. */
@@ -130,7 +138,7 @@ static size_t allowance(size_t in_use)
 {
     if (pressure_is(PRESSURE_NEAR))
         return kept_bytes(); /* not to be had here */
-    size_t peak = recent_peak(), most = peak + peak / SCATTER_SHARE;
+    size_t peak = recent_peak(), most = peak + scattered(peak);
     size_t wanted = most > in_use ? most - in_use : 0;
     size_t regretted = least_of(load_relaxed(&purge.regret), wanted);
     size_t floor = largest_of(hak_options.retain, in_use / IN_USE_SHARE);
@@ -147,6 +155,8 @@ static HAK_NOINLINE void regret(size_t bytes, size_t recent)
     size_t regretted = least_of(bytes, recent), before = load_relaxed(&purge.regret);
     store_relaxed(&purge.recent, recent - regretted);
     size_t most = largest_of(hak_options.retain_max, recent_swing());
+    if (before >= most)
+        store_relaxed(&purge.scatter, load_relaxed(&purge.scatter) + regretted);
     store_relaxed(&purge.regret,
                   least_of(before + 2 * largest_of(regretted, hak_options.retain), most));
 }
@@ -354,6 +364,7 @@ size_t purge_everything(void)
     size_t bytes = purge_down_to(0);
     /* Whoever asks for this wants nothing kept for what has been. */
     store_relaxed(&purge.regret, (size_t)0);
+    store_relaxed(&purge.scatter, (size_t)0);
     store_relaxed(&purge.recent, (size_t)0);
     store_relaxed(&hak_purge_allowed, (size_t)0); /* until somebody looks */
     lock_release(&purge.lock);

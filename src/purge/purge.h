@@ -5,7 +5,7 @@
  *   1/16 of what is in use
  *   regret                 what was purged and needed again within a second, but no more than makes up,
  *                          with what is in use, for the highest demand of the last two seconds and a
- *                          third for what lies scattered
+ *                          third for what lies scattered, or more where that has been missed
  *   keep                   what demand has fallen by lately and, as such falls were seen to, rises by again
  *                          soon enough (mind/keep.h)
  * Regret grows up to the swing between most and least in use lately, and a third of the most, or

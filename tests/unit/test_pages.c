@@ -140,6 +140,44 @@ static void purged_pages_are_zero_and_others_are_not(void **state)
     pages_give(page + n, granule - n);
 }
 
+static void a_run_knows_which_of_its_pages_were_touched(void **state)
+{
+    (void)state;
+    bool zeroed;
+    size_t whole = take(granule, &zeroed);
+    assert_true(zeroed);
+    uint32_t n = granule / 4;
+    soil(whole + n, n);
+    pages_give(whole, 2 * n);
+    assert_int_equal(pages_purge(0), bytes_of(2 * n));
+    assert_int_equal(take(2 * n, &zeroed), whole);
+    assert_true(zeroed);
+    pages_give(whole, n);
+    pages_purge(0);
+    soil(whole + n, n);
+    pages_give(whole + n, n); /* joined with clean ones before it */
+    assert_int_equal(pages_dirty(), bytes_of(n));
+    assert_true(pages_have_touched(2 * n));
+    assert_int_equal(take(n, &zeroed), whole + n);
+    assert_false(zeroed);
+    assert_int_equal(pages_dirty(), 0);
+    assert_false(pages_have_touched(1));
+    assert_int_equal(take(n, &zeroed), whole);
+    assert_true(zeroed);
+    soil(whole, n);
+    pages_give(whole + n, n);
+    pages_purge(0);
+    pages_give(whole, n / 2);
+    pages_give(whole + n / 2, n - n / 2); /* and behind it */
+    assert_int_equal(pages_dirty(), bytes_of(n));
+    assert_int_equal(take(n + 1, &zeroed), whole); /* more than were touched */
+    assert_false(zeroed);
+    assert_int_equal(pages_dirty(), 0);
+    pages_give(whole, n + 1);
+    assert_int_equal(pages_purge(0), bytes_of(n + 1));
+    pages_give(whole + 2 * n, granule - 2 * n);
+}
+
 /* ---- threads ---- */
 
 enum { HELD = 24, ROUNDS = 20000 };
@@ -261,6 +299,7 @@ int main(void)
         cmocka_unit_test_setup(the_shortest_that_fits_is_taken_dirty_ones_first, purged),
         cmocka_unit_test_setup(extend_takes_what_is_free_behind, purged),
         cmocka_unit_test_setup(purged_pages_are_zero_and_others_are_not, purged),
+        cmocka_unit_test_setup(a_run_knows_which_of_its_pages_were_touched, purged),
         cmocka_unit_test_setup(a_whole_granule_can_be_taken, purged),
         cmocka_unit_test_setup(granules_of_pages_have_no_huge_ones, purged),
         cmocka_unit_test_setup(no_page_has_two_owners, purged),

@@ -238,6 +238,44 @@ static void an_oscillation_keeps_what_it_needs(void **state)
     }
 }
 
+/* Units and pages of which each cannot be had as the other, all of one at a time. */
+static void take_turns(void)
+{
+    size_t units[SUPERS], pages[SUPERS];
+    for (int i = 0; i < SUPERS; i++)
+        units[i] = take_units();
+    for (int i = 0; i < SUPERS; i++)
+        units_give(units[i], GRANULE_UNITS, GRANULE_UNITS);
+    look();
+    for (int i = 0; i < SUPERS; i++)
+        pages[i] = take_pages();
+    for (int i = 0; i < SUPERS; i++)
+        pages_give(pages[i], (uint32_t)(GRANULE_SIZE >> page_shift()));
+    look();
+}
+
+/* What is free is never what is wanted, however much regret there is. */
+static void scattered_demand_keeps_as_much_again_and_no_more(void **state)
+{
+    (void)state;
+    enum { LEARNING = 20, TURNS = 20, TURN_MS = 20 };
+    const size_t peak = SUPERS * GRANULE_SIZE;
+    hak_options.retain = MIB;
+    hak_options.retain_max = 4 * MIB;
+    purge_everything();
+    clock_ms += 3 * SECOND;
+    for (int i = 0; i < LEARNING; i++, clock_ms += TURN_MS)
+        take_turns();
+    size_t total = purge_total();
+    for (int i = 0; i < TURNS; i++, clock_ms += TURN_MS)
+        take_turns();
+    assert_int_equal(purge_total(), total);
+    assert_true(dirty_bytes() <= 2 * peak + 2 * peak / 8);
+    make_dirty(); /* three times as much, once */
+    look();
+    assert_true(dirty_bytes() < DIRTY);
+}
+
 static void seconds_pass(int seconds)
 {
     for (int i = 0; i < seconds; i++) {
@@ -355,6 +393,8 @@ int main(void)
         cmocka_unit_test(one_thread_purges_at_a_time),
         cmocka_unit_test(what_was_refused_is_not_tried_for_a_second),
         cmocka_unit_test(an_oscillation_keeps_what_it_needs),
+        cmocka_unit_test(an_oscillation_is_forgotten),
+        cmocka_unit_test(scattered_demand_keeps_as_much_again_and_no_more),
         cmocka_unit_test(an_oscillation_is_forgotten),
         cmocka_unit_test(a_single_peak_is_not_kept),
         cmocka_unit_test(a_slow_rhythm_is_learnt_and_forgotten),

@@ -50,6 +50,7 @@ RULES = (
     Rule("refill", "heap/heap.c"),
     Rule("refill", "heap/refill.c"),
     Rule("refill", "heap/slots.c"),
+    Rule("refill", "heap/paged.c", "heap/paged.h"),
     Rule("refill", "heap/runs.c"),
     Rule("refill", "heap/registry.c"),
     Rule("refill", "heap/verify.c"),

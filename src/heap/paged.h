@@ -1,0 +1,30 @@
+/* Blocks of more than a unit that a thread keeps in its magazines: they go back before it takes memory that has no
+ * pages yet, and when it has ever fewer in use. */
+#ifndef HAK_PAGED_H
+#define HAK_PAGED_H
+
+#include "heap/heap.h"
+
+enum {
+    PAGED_KEPT_MIN = 512 << 10, /* bytes that stay with the thread in any case, ... */
+    PAGED_KEPT_SHARE = 4 /* ... and while nobody needs them, this share of what it has in use */
+};
+
+/* The oldest go back until n neighbouring pages are free that may hold something, or `most` bytes are left. h: the calling
+ * thread's own heap, at depth 1, with its lock held. */
+void paged_give_back(struct heap *h, uint32_t n, size_t most);
+
+/* Before n neighbouring pages are taken. Likewise. */
+HAK_INLINE void paged_make_room(struct heap *h, uint32_t n)
+{
+    paged_give_back(h, n, PAGED_KEPT_MIN);
+}
+
+/* After one was freed for which there was no room. Likewise. */
+HAK_INLINE void paged_limit(struct heap *h)
+{
+    size_t share = h->used_bytes / PAGED_KEPT_SHARE;
+    paged_give_back(h, UINT32_MAX, share > PAGED_KEPT_MIN ? share : PAGED_KEPT_MIN);
+}
+
+#endif

@@ -1,0 +1,129 @@
+/* Blocks of more than a unit that a thread keeps: what becomes of them when memory is to be taken that has no pages. */
+#include "one_class.h"
+
+#include "heap/paged.h"
+#include "heap/runs.h"
+#include "os/os.h"
+#include "pages/pages.h"
+
+#define KIB ((size_t)1024)
+
+enum { SLOTS = 4 }; /* of those that a magazine has */
+
+static size_t kept(size_t size)
+{
+    return magazine_kept(magazine_of(heap, class_for(size)));
+}
+
+/* n blocks of each of the sizes, taken in turn, so that no class is idle, and freed when all are there. No page
+ * besides has been touched. */
+static void keep(const size_t *kib, size_t sizes, size_t n, void *blocks[][SLOTS])
+{
+    for (size_t i = 0; i < sizes * n; i++)
+        blocks[i % sizes][i / sizes] = alloc(class_for(kib[i % sizes] * KIB));
+    for (size_t i = 0; i < sizes * n; i++)
+        release(blocks[i % sizes][i / sizes]);
+    for (size_t i = 0; i < sizes; i++)
+        assert_int_equal(kept(kib[i] * KIB), n);
+    (void)pages_purge(0);
+    assert_false(pages_have_touched(1));
+}
+
+static int empty_all(void **state)
+{
+    (void)state;
+    give_all_back(FIRST_PAGED);
+    return 0;
+}
+
+static void the_oldest_of_the_next_larger_goes_back_first(void **state)
+{
+    (void)state;
+    void *blocks[3][SLOTS];
+    bool zeroed;
+    keep((size_t[]){128, 224, 256}, 3, SLOTS, blocks);
+    void *p = run_alloc(heap, 200 * KIB, 1, &zeroed);
+    assert_non_null(p);
+    assert_false(zeroed);
+    assert_int_equal(kept(128 * KIB), SLOTS);
+    assert_int_equal(kept(224 * KIB), SLOTS - 1);
+    assert_int_equal(kept(256 * KIB), SLOTS);
+    for (size_t i = SLOTS; --i > 0;) /* the newest is still the first to be had */
+        assert_ptr_equal(alloc(class_for(224 * KIB)), blocks[1][i]);
+    for (size_t i = 1; i < SLOTS; i++)
+        release(blocks[1][i]);
+    assert_true(run_free(heap, unit_of(p)));
+}
+
+static void a_block_of_a_class_takes_their_place_too(void **state)
+{
+    (void)state;
+    void *blocks[2][SLOTS];
+    keep((size_t[]){224, 256}, 2, SLOTS, blocks);
+    void *p = alloc(class_for(192 * KIB));
+    assert_int_equal(kept(224 * KIB), SLOTS - 1);
+    assert_int_equal(kept(256 * KIB), SLOTS);
+    release(p);
+}
+
+static void smaller_ones_go_back_until_they_suffice(void **state)
+{
+    (void)state;
+    void *blocks[3][SLOTS];
+    bool zeroed;
+    keep((size_t[]){256, 224, 192}, 3, SLOTS, blocks);
+    void *p = run_alloc(heap, 320 * KIB, 1, &zeroed);
+    assert_non_null(p);
+    assert_false(zeroed);
+    assert_true(kept(256 * KIB) < SLOTS);
+    assert_int_equal(kept(192 * KIB), SLOTS);
+    assert_true(run_free(heap, unit_of(p)));
+}
+
+/* Else two sizes in turn would each wait for the other's memory. */
+static void few_stay(void **state)
+{
+    (void)state;
+    void *blocks[2][SLOTS];
+    bool zeroed;
+    keep((size_t[]){192, 256}, 2, 1, blocks);
+    void *p = run_alloc(heap, 100 * KIB, 1, &zeroed);
+    assert_true(zeroed);
+    assert_int_equal(kept(192 * KIB), 1);
+    assert_int_equal(kept(256 * KIB), 1);
+    assert_true(run_free(heap, unit_of(p)));
+}
+
+/* Looked at whenever one is freed that its magazine has no room for. */
+static void fewer_are_kept_when_fewer_are_in_use(void **state)
+{
+    (void)state;
+    enum { SIZES = 4, EACH = 24 };
+    static const size_t kib[SIZES] = {128, 160, 192, 256};
+    void *blocks[EACH * SIZES];
+    for (size_t i = 0; i < EACH * SIZES; i++)
+        blocks[i] = alloc(class_for(kib[i % SIZES] * KIB));
+    uint64_t flushes = counted(heap, COUNTER_flush);
+    for (size_t i = 0; i < EACH * SIZES; i++) {
+        size_t bytes = 0, used = heap->used_bytes;
+        release(blocks[i]);
+        for (size_t k = 0; k < SIZES; k++)
+            bytes += kept(kib[k] * KIB) * kib[k] * KIB;
+        if (counted(heap, COUNTER_flush) != flushes)
+            assert_at(bytes <= PAGED_KEPT_MIN || bytes <= used / PAGED_KEPT_SHARE, i);
+        flushes = counted(heap, COUNTER_flush);
+    }
+    assert_true(heap->used_bytes < 3 * PAGED_KEPT_MIN);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(the_oldest_of_the_next_larger_goes_back_first, empty_all),
+        cmocka_unit_test_teardown(a_block_of_a_class_takes_their_place_too, empty_all),
+        cmocka_unit_test_teardown(smaller_ones_go_back_until_they_suffice, empty_all),
+        cmocka_unit_test_teardown(few_stay, empty_all),
+        cmocka_unit_test_teardown(fewer_are_kept_when_fewer_are_in_use, empty_all),
+    };
+    return cmocka_run_group_tests(tests, make_heap, abandon_heap);
+}

@@ -188,8 +188,10 @@ static void lock_orphan(struct heap *h, void *verification)
 HAK_COLD void heaps_verify(struct heap *own)
 {
     struct verification v = {0};
-    if (own != NULL && lock_take_if_safe(&own->lock))
+    if (own != NULL && lock_take_if_safe(&own->lock)) {
+        outbox_empty_own(own); /* each block's slab tells whether it may come home */
         v.heaps[v.count++] = own;
+    }
     registry_each(lock_orphan, &v);
     for (uint32_t class = 0; class < CLASS_COUNT; class ++)
         verify_class(&v, class);

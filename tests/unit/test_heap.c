@@ -2,10 +2,15 @@
 #include "one_class.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "control/options.h"
+#include "heap/verify.h"
 #include "os/os.h"
 #include "pressure/pressure.h"
 #include "purge/purge.h"
@@ -182,6 +187,34 @@ static void blocks_without_room_go_home_together(void **state)
     release_blocks(others, ALL);
     release(p);
     give_all_back(class);
+}
+
+static void free_twice_and_end(uint32_t class)
+{
+    void *p;
+    take_blocks(class, &p, 1);
+    release(p);
+    release(p);
+    heaps_verify(heap);
+    _exit(0);
+}
+
+static void what_waits_to_go_home_is_looked_through_at_the_end(void **state)
+{
+    (void)state;
+    static const size_t sizes[] = {40, 72, 4000};
+    for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++) {
+        int status;
+        fflush(NULL);
+        pid_t child = fork();
+        if (child == 0) {
+            dup2(open("/dev/null", O_WRONLY | O_CLOEXEC), STDERR_FILENO);
+            signal(SIGABRT, SIG_DFL); /* cmocka has a handler */
+            free_twice_and_end(class_for(sizes[i]));
+        }
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_at(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT, sizes[i]);
+    }
 }
 
 /* Of large blocks few would wait, and much memory. */
@@ -416,6 +449,7 @@ int main(void)
         cmocka_unit_test(empty_slabs_lose_their_units),
         cmocka_unit_test(a_block_that_came_meanwhile_is_not_lost),
         cmocka_unit_test(blocks_without_room_go_home_together),
+        cmocka_unit_test(what_waits_to_go_home_is_looked_through_at_the_end),
         cmocka_unit_test(large_blocks_go_home_at_once),
         cmocka_unit_test(a_class_keeps_one_empty_slab),
         cmocka_unit_test(few_bytes_of_empty_slabs_are_kept),

@@ -46,7 +46,7 @@ static void search_magazine(struct heap *h, void *context)
 /* Parcels that this thread is filling: other threads' may go at any time. */
 static bool is_in_parcel(uintptr_t block)
 {
-    for (int i = 0; i < OUTBOX_SLOTS; i++) {
+    for (int i = 0; i < OUTBOXES; i++) {
         const struct outbox *o = &hak_thread.heap->outbox[i];
         const struct parcel *c = outbox_parcel(o);
         for (uint32_t k = 0; c != NULL && k < PARCEL_BLOCKS && &c->blocks[k] < o->next; k++) {

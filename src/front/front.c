@@ -373,8 +373,9 @@ HAK_INLINE bool free_noted(void *p)
         return false;
     uintptr_t word = unit_word(unit);
     const struct magazine *m = magazine_for_word(h, word);
-    if (m->start != MAGAZINE_CLOSED &&
-        (word <= WORD_TAG_MAX || heap_of_word(word) == h || magazine_newest_is(m, p)))
+    bool is_own = heap_of_word(word) == h;
+    if (m->start != MAGAZINE_CLOSED ? word <= WORD_TAG_MAX || is_own || magazine_newest_is(m, p)
+                                    : is_own && m->size > GATHERED_MAX)
         return false;
     bool noted = thread_enter() == 1 && remote_note(h, heap_of_word(word), p, m->size);
     thread_leave();

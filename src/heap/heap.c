@@ -259,8 +259,10 @@ static HAK_COLD size_t purge_slabs(struct heap *h)
 HAK_COLD void heap_trim(struct heap *h, bool with_magazines)
 {
     inbox_drain(h, false);
-    if (with_magazines)
+    if (with_magazines) {
+        outbox_empty_own(h);
         heap_empty_magazines(h);
+    }
     heap_release_kept(h);
     if (with_magazines)
         outbox_flush_all(h);

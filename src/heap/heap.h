@@ -5,7 +5,7 @@
  *
  *   malloc -> magazine -> heap_refill -> inbox -> slab list -> stage 1 adopt -> stage 2, 3 units_take
  *   free   -> magazine -> heap_flush  -> slab list -> (empty slab) units_give
- *          -> remote_free -> outbox -> (batch) inbox of the owner
+ *          -> outbox -> (batch) slab list of the own heap | inbox of the owner
  *
  * Heaps are never unmapped: any address that once was a heap's stays one, which is what makes the
  * words that name heaps, and the inboxes, safe to use at any time.
@@ -83,13 +83,19 @@ struct live_runs {
     _Atomic size_t bytes, count;
 };
 
-enum { OUTBOX_SLOTS = 32, CHANGED_WORDS = (CLASS_COUNT + 63) / 64 };
+enum {
+    OUTBOX_SLOTS = 32,
+    OUTBOX_OWN = OUTBOX_SLOTS,
+    OUTBOXES,
+    CHANGED_WORDS = (CLASS_COUNT + 63) / 64
+};
 
 /* Blocks on their way home, gathered by destination, which may be the sender's own heap. The sender's thread alone,
  * until it is pushed into the owner's inbox. */
 enum {
     PARCEL_BLOCKS = HAK_SECURE ? 29 : 30, /* of a secure block the last word is not free */
-    PARCEL_BYTES_MAX = 32 << 10
+    PARCEL_BYTES_MAX = 32 << 10,
+    GATHERED_MAX = PARCEL_BYTES_MAX / 4 /* of the own heap, larger blocks do not wait */
 };
 struct parcel {
     struct block *next; /* as in any node of an inbox */
@@ -130,7 +136,7 @@ struct heap {
     uint32_t tid;                    /* of the thread it is or was; under the lock */
     bool unseen;                     /* there was no row for it, which is counted; under the lock */
     uint32_t round; /* of pressure in which it last gave back (pressure.h); its thread alone */
-    struct outbox outbox[OUTBOX_SLOTS];
+    struct outbox outbox[OUTBOXES];
     struct class_slabs classes[CLASS_COUNT];
     struct slot_arena slots;
     /* Bytes handed out of all slabs, under the lock, and the most of them since the magazines were
@@ -250,7 +256,7 @@ void heap_flush(struct heap *h, uintptr_t word, void *p);
 
 HAK_INLINE struct outbox *outbox_for(struct heap *h, struct heap *owner)
 {
-    return &h->outbox[((uintptr_t)owner >> UNIT_SHIFT) % OUTBOX_SLOTS];
+    return &h->outbox[owner == h ? OUTBOX_OWN : ((uintptr_t)owner >> UNIT_SHIFT) % OUTBOX_SLOTS];
 }
 
 /* The one that is being filled; NULL: none. */
@@ -309,8 +315,8 @@ void outbox_flush(struct heap *h, struct outbox *o, bool locked);
 /* With the lock held: what has been sent to the heap itself returns to its slabs. */
 HAK_INLINE void outbox_empty_own(struct heap *h)
 {
-    struct outbox *o = outbox_for(h, h);
-    if (HAK_UNLIKELY(o->to == h && o->next != NULL))
+    struct outbox *o = &h->outbox[OUTBOX_OWN];
+    if (HAK_UNLIKELY(o->next != NULL))
         outbox_flush(h, o, true);
 }
 /* With the lock held, nothing stays in any of them. */

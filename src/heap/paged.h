@@ -7,7 +7,8 @@
 
 enum {
     PAGED_KEPT_MIN = 512 << 10, /* bytes that stay with the thread in any case, ... */
-    PAGED_KEPT_SHARE = 4 /* ... and while nobody needs them, this share of what it has in use */
+    PAGED_KEPT_SHARE =
+        4 /* ... and while nobody needs them, this share of what its slabs have handed out */
 };
 
 /* The oldest go back until n neighbouring pages are free that may hold something, or `most` bytes are left. h: the calling

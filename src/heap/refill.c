@@ -31,8 +31,9 @@ enum {
     SPARSE_MIN = 8,         /* ... of so many units and more */
     SHRUNK_SHARE = 4,       /* a heap has shrunk at a quarter of the bytes it had in use ... */
     SHRUNK_MIN = 2 << 20,   /* ... if that was worth it */
-    GATHERED_MAX =
-        PARCEL_BYTES_MAX / 4, /* without room, blocks up to this size go home in parcels */
+    GATHERED_FROM =
+        2 *
+        PARCEL_BLOCKS, /* blocks of a class in use: fewer would each keep a slab while they wait */
 };
 
 /* ---- slots ---- */
@@ -89,6 +90,8 @@ static void exchange_slots(struct heap *h, uint32_t class, void **slots, uint32_
     h->classes[class].spilled = 0; /* that was in the old slots; a fork's child may still say so */
     if (before != 0)
         slots_give(h, old, before);
+    if (class >= FIRST_PAGED) /* whose blocks have a limit of their own (paged.h) */
+        return;
     h->magazine_bytes += cap * (size_t)hak_classes[class].size;
     h->magazine_bytes -= before * (size_t)hak_classes[class].size;
 }
@@ -366,12 +369,22 @@ static void flush_own(struct heap *h, uint32_t class, void *p)
     h->classes[class].active = true;
     if (magazine_is_open(magazine_of(h, class)))
         spill(h, class, p);
-    else if (hak_classes[class].size <= GATHERED_MAX)
+    else if (hak_classes[class].size <= GATHERED_MAX && h->classes[class].used > GATHERED_FROM)
         remote_send(h, (uintptr_t)magazine_of(h, class), p, true);
     else
         heap_put(h, slab_of_unit(unit_of(p)), p);
     if (class >= FIRST_PAGED)
         paged_limit(h);
+    heap_unlock(h);
+}
+
+static void flush_foreign(struct heap *h, uintptr_t word, void *p)
+{
+    remote_send(h, word, p, false);
+    if (class_of_word(word) < FIRST_PAGED)
+        return;
+    lock_take(&h->lock);
+    paged_limit(h);
     heap_unlock(h);
 }
 
@@ -386,7 +399,7 @@ void heap_flush(struct heap *h, uintptr_t word, void *p)
     if (heap_of_word(word) == h)
         flush_own(h, class_of_word(word), p);
     else
-        remote_send(h, word, p, false);
+        flush_foreign(h, word, p);
 }
 
 void heap_empty_magazines(struct heap *h)

@@ -512,7 +512,7 @@ static void forget_thread_of(struct heap *h)
         m->batch = 0;
         h->classes[class].spilled = 0;
     }
-    for (int i = 0; i < OUTBOX_SLOTS; i++)
+    for (int i = 0; i < OUTBOXES; i++)
         h->outbox[i] = (struct outbox){0};
     set_state(h, HEAP_ORPHAN);
 }

@@ -98,8 +98,8 @@ struct reception {
 
 HAK_INLINE void receive(struct reception *r, void *p)
 {
-    size_t unit = unit_of(p);
-    uintptr_t word = unit_word(unit);
+    size_t unit = unit_of(p); /* in a parcel, that a program has written to, it may be any */
+    uintptr_t word = HAK_LIKELY(unit < hak_region.units) ? unit_word(unit) : WORD_NONE;
     if (HAK_UNLIKELY(word <= WORD_TAG_MAX))
         os_fatal("free(%p): double free: the block is free already", (uintptr_t)p);
     uint32_t class = class_of_word(word);
@@ -234,7 +234,7 @@ void outbox_flush(struct heap *h, struct outbox *o, bool locked)
 
 void outbox_flush_all(struct heap *h)
 {
-    for (int i = 0; i < OUTBOX_SLOTS; i++)
+    for (int i = 0; i < OUTBOXES; i++)
         outbox_flush(h, &h->outbox[i], true);
 }
 

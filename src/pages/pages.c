@@ -224,12 +224,11 @@ static void put_rest(struct run *r, uint32_t start, uint32_t n)
     *r = part_of(r, start, n);
 }
 
-/* The first that is aligned, or the last n pages if more of those have been touched. */
+/* The first that is aligned, or where what may have been touched begins. */
 static uint32_t best_start(const struct run *r, uint32_t n, uint32_t alignment)
 {
-    uint32_t last = r->length - n;
-    if (alignment == 1 && dirty_in(r, last, r->length) > dirty_in(r, 0, n))
-        return last;
+    if (alignment == 1)
+        return least(r->from, r->length - n);
     return (uint32_t)(0 - r->first) & (alignment - 1);
 }
 

@@ -38,7 +38,7 @@ HAK_INLINE size_t pages_in_use(void)
     return load_relaxed(&hak_pages.in_use);
 }
 
-/* Free, and may hold something else than zeros. */
+/* Free, and may hold something else than zeros, or lie between such pages. */
 HAK_INLINE size_t pages_dirty(void)
 {
     return load_relaxed(&hak_pages.dirty);

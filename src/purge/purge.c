@@ -156,7 +156,8 @@ static HAK_NOINLINE void regret(size_t bytes, size_t recent)
     store_relaxed(&purge.recent, recent - regretted);
     size_t most = largest_of(hak_options.retain_max, recent_swing());
     if (before >= most)
-        store_relaxed(&purge.scatter, load_relaxed(&purge.scatter) + regretted);
+        store_relaxed(&purge.scatter,
+                      least_of(load_relaxed(&purge.scatter) + regretted, recent_peak()));
     store_relaxed(&purge.regret,
                   least_of(before + 2 * largest_of(regretted, hak_options.retain), most));
 }

@@ -175,6 +175,15 @@ static void a_run_knows_which_of_its_pages_were_touched(void **state)
     assert_int_equal(pages_dirty(), 0);
     pages_give(whole, n + 1);
     assert_int_equal(pages_purge(0), bytes_of(n + 1));
+    assert_int_equal(take(2 * n, &zeroed), whole);
+    pages_give(whole, n / 2);
+    pages_give(whole + n + n / 2, n / 2);
+    pages_purge(0);
+    pages_give(whole + n / 2, n); /* touched pages in the middle */
+    assert_int_equal(take(n, &zeroed), whole + n / 2);
+    assert_false(zeroed);
+    assert_int_equal(pages_dirty(), 0);
+    pages_give(whole + n / 2, n);
     pages_give(whole + 2 * n, granule - 2 * n);
 }
 

@@ -3,8 +3,9 @@
  * and resize what others made, in one phase they live for a moment, in one the process forks all the time. Every byte
  * of every block is checked.
  *
- *     endurance [--seconds 60] [--phase-ms 1500] [--every-ms 1000] [--seed 1]
+ *     endurance [--seconds 60] [--cycles 1] [--phase-ms 1500] [--every-ms 1000] [--seed 1]
  *
+ * It goes on until both the seconds and the cycles are over, so that a busy machine comes to as many cycles.
  * Says "point SECONDS CYCLE PHASE RSS LIVE" at the end of each phase, "sample ..." with the same in between. */
 #define _GNU_SOURCE
 #include <stdatomic.h>
@@ -179,13 +180,14 @@ static void run_phase(uint64_t cycle, const struct phase *phase, uint64_t length
 int main(int argc, char **argv)
 {
     uint64_t seconds = option(argc, argv, "--seconds", 60);
+    uint64_t cycles_least = option(argc, argv, "--cycles", 1);
     uint64_t phase_ms = option(argc, argv, "--phase-ms", 1500);
     uint64_t every_ms = option(argc, argv, "--every-ms", 1000);
     struct rng rng = rng_seeded(option(argc, argv, "--seed", 1), 0);
     started_ms = now_ms();
     stock = stock_new();
     uint64_t cycle = 0;
-    for (; now_ms() - started_ms < seconds * 1000; cycle++) {
+    for (; cycle < cycles_least || now_ms() - started_ms < seconds * 1000; cycle++) {
         for (size_t i = 0; i < PHASE_COUNT; i++) {
             run_phase(cycle, &phases[i], phase_ms, every_ms, &rng);
         }

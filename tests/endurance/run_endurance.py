@@ -1,11 +1,11 @@
 """Runs the mixed stress and checks that its resident size does not drift.
 
 usage: run_endurance.py --program ENDURANCE [--library libhakmem.so] [--seconds 3600]
-                        [--phase-ms 1500]
+                        [--cycles 1] [--phase-ms 1500]
        run_endurance.py --log FILE
 
-A sixth of the time is warm-up. Of what follows, the medians of the first and the last third of the
-cycles are compared at the end of each phase, where the same bytes live, and of each cycle's mean
+A sixth of the cycles is warm-up. Of what follows, the medians of the first and the last third are
+compared at the end of each phase, where the same bytes live, and of each cycle's mean
 over the phases. A drift fails that is beyond the limit by more than chance may add (two standard
 errors of the medians). With few cycles only the mean is judged.
 """
@@ -76,7 +76,7 @@ def drift_of(values: list[float]) -> Drift:
     return Drift(middle, statistics.median(last), 100 * error / middle)
 
 
-def by_phase(points: list[Point], after: float) -> dict[str, list[float]]:
+def by_phase(points: list[Point], warm_up: int) -> dict[str, list[float]]:
     """Each phase's resident sizes, cycle by cycle, and each whole cycle's mean."""
     cycles: dict[int, list[Point]] = defaultdict(list)
     for point in points:
@@ -84,7 +84,7 @@ def by_phase(points: list[Point], after: float) -> dict[str, list[float]]:
     whole = [
         cycle
         for cycle in cycles.values()
-        if cycle[0].seconds >= after and len(cycle) == len(cycles[0])
+        if cycle[0].cycle >= warm_up and len(cycle) == len(cycles[0])
     ]
     sizes: dict[str, list[float]] = {ALL: [statistics.mean(p.rss for p in c) for c in whole]}
     for cycle in whole:
@@ -95,13 +95,13 @@ def by_phase(points: list[Point], after: float) -> dict[str, list[float]]:
 
 def report(points: list[Point], limit: float) -> list[str]:
     """Prints the table; what drifts too much."""
-    after = points[-1].seconds * WARM_UP_SHARE
-    sizes = by_phase(points, after)
+    warm_up = math.ceil((points[-1].cycle + 1) * WARM_UP_SHARE)
+    sizes = by_phase(points, warm_up)
     cycles = len(sizes[ALL])
     if cycles < CYCLES_LEAST:
         return [f"only {cycles} cycles after the warm-up, at least {CYCLES_LEAST} are needed"]
     live = {point.phase: point.live for point in points}
-    print(f"{points[-1].seconds:.0f} s, {cycles} cycles after {after:.0f} s of warm-up")
+    print(f"{points[-1].seconds:.0f} s, {cycles} cycles after {warm_up} of warm-up")
     print("| phase | live MiB | RSS, first third | last third | drift % | +- |")
     print("| :-- | --: | --: | --: | --: | --: |")
     problems = []
@@ -120,6 +120,7 @@ def run(arguments: argparse.Namespace) -> str:
     if arguments.library is not None:
         os.environ["LD_PRELOAD"] = str(arguments.library)
     command = [arguments.program, "--seconds", str(arguments.seconds)]
+    command += ["--cycles", str(arguments.cycles)]
     command += ["--phase-ms", str(arguments.phase_ms), "--seed", str(arguments.seed)]
     done = subprocess.run(command, stderr=subprocess.PIPE, text=True)
     if done.returncode != 0:
@@ -135,6 +136,7 @@ def main() -> int:
     parser.add_argument("--program", help="the built endurance.c")
     parser.add_argument("--library", type=Path, help="malloc to preload; none: the one there is")
     parser.add_argument("--seconds", type=int, default=3600)
+    parser.add_argument("--cycles", type=int, default=1, metavar="N", help="at least so many")
     parser.add_argument("--phase-ms", type=int, default=1500)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--limit", type=float, default=2.0, metavar="PERCENT")

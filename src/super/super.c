@@ -4,6 +4,7 @@
 #include "control/options.h"
 #include "os/os.h"
 #include "pressure/pressure.h"
+#include "super/huge.h"
 
 enum {
     ALL_FREE = -1,
@@ -166,15 +167,17 @@ static ptrdiff_t take_existing(uint32_t n, bool *zeroed)
     return got >= 0 ? got : take_of_kind(kind, n, true, zeroed);
 }
 
-/* Huge pages pay once a heap is large, and cost a young one dearly. Whether it may have one. */
-static bool advise(size_t granule, enum kind kind)
+/* Which pages it is to have. A young heap has small ones: the first touch of a huge page would be a good part of all that
+ * it does. */
+static bool advise(size_t granule, enum kind kind, bool fresh)
 {
     if (!hak_options.huge_pages)
         return false;
     size_t bytes = load_relaxed(&hak_supers.mapped) << GRANULE_SHIFT;
-    bool huge = kind == SINGLES && bytes >= hak_options.huge_min && !pressure_is(PRESSURE_NEAR);
-    os_advise_huge(granule_address(granule), GRANULE_SIZE, huge);
-    return huge;
+    if (kind == SINGLES && bytes >= hak_options.huge_min && !pressure_is(PRESSURE_NEAR))
+        return huge_advise(granule, fresh);
+    os_advise_huge(granule_address(granule), GRANULE_SIZE, false);
+    return false;
 }
 
 /* Stage 3. */
@@ -189,7 +192,7 @@ static ptrdiff_t take_new(uint32_t n, bool *zeroed)
     struct super *s = super_at((size_t)granule);
     store_relaxed(&s->kind, (uint8_t)kind_for(n));
     /* The first touch of a huge page brings the pages of all units. */
-    bool has_pages = advise((size_t)granule, kind_for(n)) || !*zeroed;
+    bool has_pages = advise((size_t)granule, kind_for(n), *zeroed) || !*zeroed;
     store_relaxed(&s->written, *zeroed ? 0 : (uint32_t)ALL_FREE);
     store_relaxed(&s->dirty, has_pages ? (uint32_t)ALL_FREE : 0);
     if (has_pages)

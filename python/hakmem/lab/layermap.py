@@ -66,6 +66,7 @@ RULES = (
     Rule("purge", "pressure/"),
     Rule("purge", "mind/"),
     Rule("pool", "super/super.c"),
+    Rule("pool", "super/huge.c"),
     Rule("pool", "region/region.c"),
     Rule("pool", "pages/pages.c"),
     Rule("pool", "big/big.c"),

@@ -28,16 +28,24 @@ static const struct row {
     const char *name;
     enum type type;
     size_t offset, source, least, most;
-    const char *text;
 } rows[] = {
 #define OPTION(name, type, initial, least, most, text)                                             \
-    {#name, type, offsetof(struct options, name), offsetof(struct option_sources, name), least,    \
-     most,  text},
+    {#name, type, offsetof(struct options, name), offsetof(struct option_sources, name),           \
+     least, most},
 #include "control/options.def"
 #undef OPTION
 };
 
 enum { ROWS = sizeof rows / sizeof rows[0], NAME_MAX_LENGTH = 32 };
+
+HAK_COLD const char *options_text(void)
+{
+#define OPTION(name, type, initial, least, most, text) #name " " #type " " text "\n"
+    return
+#include "control/options.def"
+        ;
+#undef OPTION
+}
 
 /* ---- values ---- */
 
@@ -97,10 +105,19 @@ HAK_COLD bool option_parse_time(const char *text, size_t length, size_t *out)
     return parse_number(text, length, TIME, out);
 }
 
+/* What the row's line says after its name and type. */
+static const char *text_of(const struct row *r)
+{
+    const char *at = options_text();
+    for (ptrdiff_t i = r - rows; i > 0; i--)
+        at = strchr(at, '\n') + 1;
+    return strchr(strchr(at, ' ') + 1, ' ') + 1;
+}
+
 /* The place of a word among those that begin the text; `most` + 1: it is none of them. */
 static size_t find_word(const struct row *r, const char *value, size_t length)
 {
-    const char *at = r->text;
+    const char *at = text_of(r);
     for (size_t i = 0; i <= r->most; i++) {
         size_t n = strcspn(at, "|:");
         if (n == length && strncasecmp(at, value, n) == 0)
@@ -276,29 +293,4 @@ void options_read_environment(void)
         may_be_one |= (*e)[0] == 'H' && ((*e)[1] == 'A' || (*e)[1] == 'K');
     if (may_be_one)
         read_environment();
-}
-
-HAK_COLD const char *options_text(void)
-{
-#define OPTION(name, type, initial, least, most, text) #name " " #type " " text "\n"
-    return
-#include "control/options.def"
-        ;
-#undef OPTION
-}
-
-HAK_COLD void options_list(void (*row)(void *context, const char *name, const char *value,
-                                       const char *text),
-                           void *context)
-{
-    for (int i = 0; i < ROWS; i++) {
-        const char *field = (const char *)&hak_options + rows[i].offset;
-        char number[24];
-        size_t value;
-        if (rows[i].type != TEXT) {
-            memcpy(&value, field, sizeof value);
-            os_format(number, sizeof number, "%u", value);
-        }
-        row(context, rows[i].name, rows[i].type == TEXT ? field : number, rows[i].text);
-    }
 }

@@ -57,8 +57,4 @@ bool option_parse_time(const char *text, size_t length, size_t *out);
 /* What settings there are, a line each: name, type, what it does. */
 const char *options_text(void);
 
-/* Calls `row` for each option with its name, value as text and description. */
-void options_list(void (*row)(void *context, const char *name, const char *value, const char *text),
-                  void *context);
-
 #endif

@@ -7,6 +7,7 @@
 #include "front/attach.h"
 #include "front/pointer.h"
 #include "front/secure.h"
+#include "heap/hollow.h"
 #include "heap/registry.h"
 #include "heap/runs.h"
 #include "heap/verify.h"
@@ -43,6 +44,8 @@ static HAK_NOINLINE void *sample_class(struct heap *h, uint32_t class, size_t si
     void *p;
     if (class < FIRST_PAGED) {
         p = sampled_alloc(&h->magazines.sampler, size, class, &reads_as_zeros);
+        if (hollow_may_be())
+            hollow_note_sample(h);
     } else {
         p = run_alloc(h, class_slab_bytes(class), 1, &reads_as_zeros);
         if (p != NULL)
@@ -374,8 +377,9 @@ HAK_INLINE bool free_noted(void *p)
     uintptr_t word = unit_word(unit);
     const struct magazine *m = magazine_for_word(h, word);
     bool is_own = heap_of_word(word) == h;
-    if (m->start != MAGAZINE_CLOSED ? word <= WORD_TAG_MAX || is_own || magazine_newest_is(m, p)
-                                    : is_own && m->size > GATHERED_MAX)
+    if (magazine_takes(m) ? word <= WORD_TAG_MAX || is_own : is_own && m->size > GATHERED_MAX)
+        return false;
+    if (HAK_UNLIKELY(magazine_newest_is(m, p)))
         return false;
     bool noted = thread_enter() == 1 && remote_note(h, heap_of_word(word), p, m->size);
     thread_leave();

@@ -143,6 +143,7 @@ static void slab_owned_to_unused(struct heap *h, struct slab *s)
         slab_unlist(h, s);
     h->classes[s->class].slabs--;
     h->classes[s->class].touched -= slab_touched_pages(s, s->high);
+    h->classes[s->class].purged -= s->purged;
     heap_changed(h, s->class);
     store_relaxed(&s->heap, NULL);
     slab_clear(s);
@@ -244,16 +245,37 @@ void slab_put_first_or_last(struct heap *h, struct slab *s)
 
 /* ---- giving back ---- */
 
-/* Pages of partly used slabs on which no block lives. Of blocks that are on a list none can be told free. */
+/* Of blocks that are on a list none can be told free. */
+HAK_COLD size_t class_purge_slabs(struct heap *h, uint32_t class, uint32_t *left)
+{
+    struct class_slabs *c = &h->classes[class];
+    struct slab *s = class >= FIRST_MAPPED && class < FIRST_PAGED ? slab_from_link(c->list) : NULL;
+    size_t bytes = 0;
+    for (; s != NULL && *left > 0; s = slab_from_link(s->next)) {
+        uint16_t purged = s->purged, used_then = s->used_then;
+        bytes += slab_purge(s);
+        c->purged += s->purged - (uint32_t)purged;
+        *left -= s->used_then != used_then;
+    }
+    heap_changed(h, class);
+    return bytes;
+}
+
 static HAK_COLD size_t purge_slabs(struct heap *h)
 {
     size_t bytes = 0;
-    for (uint32_t class = FIRST_MAPPED; class < FIRST_PAGED; class ++) {
-        struct slab *s = slab_from_link(h->classes[class].list);
-        for (; s != NULL; s = slab_from_link(s->next))
-            bytes += slab_purge(s);
-    }
+    uint32_t left = UINT32_MAX;
+    for (uint32_t class = 0; class < CLASS_COUNT; class ++)
+        bytes += class_purge_slabs(h, class, &left);
     return bytes;
+}
+
+/* Blocks are about to be taken from a slab that was purged: for all that is known its pages are there again. */
+static HAK_COLD void slab_purged_to_touched(struct heap *h, struct slab *s)
+{
+    h->classes[s->class].purged -= s->purged;
+    h->hollow.missed += s->purged;
+    s->purged = s->used_then = 0;
 }
 
 HAK_COLD void heap_trim(struct heap *h, bool with_magazines)
@@ -267,7 +289,7 @@ HAK_COLD void heap_trim(struct heap *h, bool with_magazines)
     if (with_magazines)
         outbox_flush_all(h);
     if (pressure_is(PRESSURE_TIGHT))
-        pressure_gave(purge_slabs(h));
+        purge_note_given(purge_slabs(h));
 }
 
 HAK_COLD void heap_put(struct heap *h, struct slab *s, void *p)
@@ -321,6 +343,8 @@ uint32_t heap_take(struct heap *h, uint32_t class, void **out, uint32_t wanted)
             break;
         if (HAK_UNLIKELY(s->used == 0))
             slab_kept_to_used(h, s);
+        if (HAK_UNLIKELY(s->purged != 0))
+            slab_purged_to_touched(h, s);
         uint32_t high = s->high;
         taken += slab_take(s, out + taken, wanted - taken);
         if (s->high != high)
@@ -333,6 +357,8 @@ uint32_t heap_take(struct heap *h, uint32_t class, void **out, uint32_t wanted)
     h->classes[class].used += taken;
     h->classes[class].taken = true;
     h->used_bytes += (size_t)taken * hak_classes[class].size;
+    if (magazine_of(h, class)->gives)
+        h->hollow.moved += taken;
     if (h->peak_bytes < h->used_bytes)
         h->peak_bytes = h->used_bytes;
     return taken;

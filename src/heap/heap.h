@@ -71,6 +71,7 @@ struct class_slabs {
     uint32_t listed;   /* their number */
     uint32_t slabs;    /* all slabs, full ones included */
     uint32_t touched;  /* pages of them that blocks were ever carved from */
+    uint32_t purged;   /* of these, pages that went back and were not needed since */
     size_t used;       /* blocks handed out of all of them */
     uintptr_t spilled; /* sum of what the last spill left in the magazine; 0: not counted since */
     uint32_t kept; /* the one slab of which no block is used, unit index + 1, that stays; 0: none */
@@ -117,6 +118,22 @@ enum heap_state {
     HEAP_LOST      /* torn by a fork in mid-change; never looked at again */
 };
 
+/* What heap/hollow.c knows of a heap. Its thread's, under the lock. */
+struct hollow {
+    uint32_t until_look;  /* refills, flushes and samples until the clock is looked at */
+    uint32_t patience_ms; /* how long it must have been hollow; 0: as the setting says */
+    bool gathers;         /* what is being done about it: magazines only give, ... */
+    uint32_t purges;      /* ... or so many slabs are yet to be looked through */
+    uint64_t looked_ms;
+    uint64_t since_ms;   /* when it was found hollow, or the last step was done; 0: it is not */
+    size_t waste;        /* bytes of its hollow classes then that hold no block ... */
+    size_t waste_before; /* ... and when gathering began */
+    size_t moved;        /* blocks taken since then where magazines give, ... */
+    size_t moved_before; /* ... and until the last step */
+    size_t purged;       /* pages purged since it last became hollow, ... */
+    size_t missed;       /* ... and those of slabs that were taken from afterwards */
+};
+
 struct heap {
     struct magazines magazines;
     /* A copy of hak_small_offset, at hand without another address; of the static empty heap all zeros, which
@@ -147,6 +164,7 @@ struct heap {
      * up for another. Its thread alone. */
     size_t magazine_bytes;
     uint32_t budget_hand;
+    struct hollow hollow;
 #if HAK_SECURE
     struct waiting waiting;
 #endif
@@ -328,6 +346,9 @@ void heap_empty_magazines(struct heap *h);
 /* With the lock held: everything that the heap keeps for reuse goes back; what is in magazines and outboxes only if
  * they are the calling thread's or nobody's. When memory is tight also pages inside slabs. */
 void heap_trim(struct heap *h, bool with_magazines);
+/* With the lock held: purges the pages on which no block lives, of a class's slabs that have changed since the last
+ * time. `*left`: at most of so many, and less those. Returns bytes. */
+size_t class_purge_slabs(struct heap *h, uint32_t class, uint32_t *left);
 /* With the lock held: slabs that stayed although they are empty go back. */
 void heap_release_kept(struct heap *h);
 void class_release_kept(struct heap *h, uint32_t class);

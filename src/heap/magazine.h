@@ -15,13 +15,14 @@
  * numbers (magazine_kept); its thread reads them as plain words, which lets the compiler compare in
  * memory. A zeroed one is empty and full, and so takes the slow path either way. */
 struct magazine {
-    void **top;     /* the newest block; end: empty, start: full */
-    void **end;     /* one past the oldest. Closed: the first slot, so that it looks empty */
-    void **start;   /* the first slot. Closed: MAGAZINE_CLOSED, so that it looks full */
-    uint32_t size;  /* of its blocks; set once */
-    uint16_t cap;   /* slots, a power of two; 0: none. Under the heap's lock, as the next two */
-    uint8_t batch;  /* blocks that the last refill asked for; 0 after it was emptied */
-    uint8_t swings; /* wider than it is long, since that last changed (refill.c) */
+    void **top;    /* the newest block; end: empty, start: full */
+    void **end;    /* one past the oldest. Closed: the first slot, so that it looks empty */
+    void **start;  /* the first slot. Closed, or if it only gives: so high that it looks full */
+    uint32_t size; /* of its blocks; set once */
+    uint16_t cap;  /* slots, a power of two; 0: none. Under the heap's lock, as the next two */
+    uint8_t batch; /* blocks that the last refill asked for; 0 after it was emptied */
+    uint8_t swings : 7; /* wider than it is long, since that last changed (refill.c) */
+    uint8_t gives : 1;  /* it is opened to give alone: what is freed goes to its slab (hollow.h) */
 };
 
 enum { MAGAZINE_SHIFT = 5 };
@@ -29,6 +30,7 @@ enum { MAGAZINE_SHIFT = 5 };
 _Static_assert(sizeof(struct magazine) == (size_t)1 << MAGAZINE_SHIFT, "place to class by a shift");
 
 #define MAGAZINE_CLOSED ((void **)UINTPTR_MAX)
+#define MAGAZINE_GIVES (MAGAZINE_CLOSED - 1)
 
 HAK_INLINE void magazine_set_top(struct magazine *m, void **top)
 {
@@ -65,6 +67,12 @@ HAK_INLINE bool magazine_is_open(const struct magazine *m)
     return m->cap != 0 && m->start != MAGAZINE_CLOSED;
 }
 
+/* Whether blocks may be pushed, if there is room. */
+HAK_INLINE bool magazine_takes(const struct magazine *m)
+{
+    return (uintptr_t)m->start < (uintptr_t)MAGAZINE_GIVES;
+}
+
 /* Of a closed one. */
 HAK_INLINE void **magazine_slots(const struct magazine *m)
 {
@@ -78,21 +86,21 @@ HAK_INLINE void magazine_close(struct magazine *m)
 {
     if (!magazine_is_open(m))
         return;
-    __atomic_store_n(&m->end, m->start, __ATOMIC_RELAXED);
+    __atomic_store_n(&m->end, m->end - m->cap, __ATOMIC_RELAXED);
     atomic_signal_fence(memory_order_seq_cst);
     __atomic_store_n(&m->start, MAGAZINE_CLOSED, __ATOMIC_RELAXED);
     atomic_signal_fence(memory_order_seq_cst);
 }
 
-/* Of a closed one: the blocks from `top` on are there to be had. The start first: until the end follows the
- * magazine is empty, and a block pushed finds its place above the others. */
+/* Of a closed one: the blocks from `top` on are there to be had, and there is room before them unless it only gives. The
+ * start first: until the end follows the magazine is empty, and a block pushed finds its place above the others. */
 HAK_INLINE void magazine_open(struct magazine *m, void **top)
 {
     void **slots = magazine_slots(m);
     atomic_signal_fence(memory_order_seq_cst);
     magazine_set_top(m, top);
     atomic_signal_fence(memory_order_seq_cst);
-    __atomic_store_n(&m->start, slots, __ATOMIC_RELAXED);
+    __atomic_store_n(&m->start, m->gives ? MAGAZINE_GIVES : slots, __ATOMIC_RELAXED);
     atomic_signal_fence(memory_order_seq_cst);
     __atomic_store_n(&m->end, slots + m->cap, __ATOMIC_RELAXED);
 }

@@ -9,6 +9,7 @@
 #include "base/probe.h"
 #include "control/options.h"
 #include "heap/heap.h"
+#include "heap/hollow.h"
 #include "heap/paged.h"
 #include "heap/registry.h"
 #include "heap/shuffle.h"
@@ -40,6 +41,17 @@ enum {
 
 /* Values of the setting `magazines`, in the order of its words. */
 enum { MAGAZINES_FIXED, MAGAZINES_LONGEST, MAGAZINES_LEARNT, MAGAZINES_SHUFFLED };
+
+/* Not inlined: they are many, and no path that needs them is short. */
+static HAK_NOINLINE void open_magazine(struct magazine *m, void **top)
+{
+    magazine_open(m, top);
+}
+
+static HAK_NOINLINE void close_magazine(struct magazine *m)
+{
+    magazine_close(m);
+}
 
 static uint32_t power_of_two_within(size_t n)
 {
@@ -102,7 +114,7 @@ static void empty_magazine(struct heap *h, uint32_t class)
     struct magazine *m = magazine_of(h, class);
     if (!magazine_is_open(m))
         return;
-    magazine_close(m);
+    close_magazine(m);
     void **top = m->top, **end = magazine_slots(m) + m->cap;
     heap_put_all(h, class, top, (size_t)(end - top));
     magazine_set_top(m, end);
@@ -228,6 +240,12 @@ static void sweep_if_due(struct heap *h)
         sweep(h);
 }
 
+static HAK_NOINLINE void unlock_and_look(struct heap *h)
+{
+    hollow_look_if_due(h);
+    heap_unlock(h);
+}
+
 /* ---- refill ---- */
 
 static bool next_is_zeroed(struct heap *h, uint32_t class)
@@ -275,7 +293,7 @@ static void *fill(struct heap *h, uint32_t class, bool *zeroed)
     blocks_shuffle(end - taken, taken);
     /* Before it is open: a signal handler may then free a block, and that is no zeroed one. */
     void **first = end - taken, *p = taken != 0 ? *first++ : NULL;
-    magazine_open(m, first);
+    open_magazine(m, first);
     return p;
 }
 
@@ -283,10 +301,10 @@ static void *fill(struct heap *h, uint32_t class, bool *zeroed)
  * then it is open again. */
 static bool reopen_unless_empty(struct magazine *m)
 {
-    magazine_close(m);
+    close_magazine(m);
     if (m->top == magazine_slots(m) + m->cap)
         return false;
-    magazine_open(m, m->top);
+    open_magazine(m, m->top);
     return true;
 }
 
@@ -307,19 +325,20 @@ void *heap_refill(struct heap *h, uint32_t class, bool *zeroed)
         p = fill(h, class, zeroed);
         sweep_if_due(h);
     }
-    heap_unlock(h);
+    unlock_and_look(h);
     return p;
 }
 
 /* ---- flush ---- */
 
 /* A class that has lost most of its blocks: what its magazine holds would keep slabs from becoming
- * empty, so it holds nothing until the class is asked for again. */
+ * empty, so it holds nothing until the class is asked for again; unless that came from the slab that is filled. */
 static bool is_sparse(const struct heap *h, uint32_t class)
 {
     const struct class_slabs *c = &h->classes[class];
     size_t blocks = (size_t)c->slabs * hak_classes[class].capacity;
-    return c->slabs * hak_classes[class].units >= SPARSE_MIN && c->used * SPARSE_SHARE < blocks;
+    return c->slabs * hak_classes[class].units >= SPARSE_MIN && c->used * SPARSE_SHARE < blocks &&
+           !h->magazines.of[class].gives;
 }
 
 /* The same for the heap: blocks freed last lie anywhere, and each keeps its slab. */
@@ -340,10 +359,10 @@ static HAK_COLD void flush_all(struct heap *h)
 static void spill(struct heap *h, uint32_t class, void *p)
 {
     struct magazine *m = magazine_of(h, class);
-    magazine_close(m);
+    close_magazine(m);
     void **slots = magazine_slots(m);
     if (m->top != slots) { /* a signal handler has taken one since */
-        magazine_open(m, m->top);
+        open_magazine(m, m->top);
         (void)magazine_push(m, p);
         return;
     }
@@ -352,7 +371,7 @@ static void spill(struct heap *h, uint32_t class, void *p)
     memmove(slots + batch, slots, keep * sizeof *slots);
     slots[batch - 1] = p;
     h->classes[class].spilled = counts_swings(m, class) ? sum_of(slots + batch - 1, keep + 1) : 0;
-    magazine_open(m, slots + batch - 1);
+    open_magazine(m, slots + batch - 1);
 }
 
 static void flush_own(struct heap *h, uint32_t class, void *p)
@@ -367,7 +386,7 @@ static void flush_own(struct heap *h, uint32_t class, void *p)
         empty_magazine(h, class);
     }
     h->classes[class].active = true;
-    if (magazine_is_open(magazine_of(h, class)))
+    if (magazine_takes(magazine_of(h, class)))
         spill(h, class, p);
     else if (hak_classes[class].size <= GATHERED_MAX && h->classes[class].used > GATHERED_FROM)
         remote_send(h, (uintptr_t)magazine_of(h, class), p, true);
@@ -375,7 +394,7 @@ static void flush_own(struct heap *h, uint32_t class, void *p)
         heap_put(h, slab_of_unit(unit_of(p)), p);
     if (class >= FIRST_PAGED)
         paged_limit(h);
-    heap_unlock(h);
+    unlock_and_look(h);
 }
 
 static void flush_foreign(struct heap *h, uintptr_t word, void *p)

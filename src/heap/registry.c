@@ -297,9 +297,11 @@ static struct slab *slab_orphaned_to_owned(struct heap *from, struct heap *to, u
     from->classes[class].used -= s->used;
     uint32_t touched = slab_touched_pages(s, s->high);
     from->classes[class].touched -= touched;
+    from->classes[class].purged -= s->purged;
     to->classes[class].slabs++;
     to->classes[class].used += s->used;
     to->classes[class].touched += touched;
+    to->classes[class].purged += s->purged;
     heap_changed(from, class);
     heap_changed(to, class);
     size_t bytes = (size_t)s->used * hak_classes[class].size;

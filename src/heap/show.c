@@ -14,7 +14,7 @@ static void show_class(struct heap *h, struct live_heaps *row, uint32_t class)
     live_u32 *words = &row->by_class[(size_t) class * 4];
     store_relaxed(&words[0], (uint32_t)c->used);
     store_relaxed(&words[1], c->slabs);
-    store_relaxed(&words[2], c->touched);
+    store_relaxed(&words[2], c->touched - c->purged);
     store_relaxed(&words[3], (uint32_t)magazine_kept(magazine_of(h, class)));
 }
 

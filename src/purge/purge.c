@@ -225,7 +225,7 @@ void purge_note_fresh(size_t bytes, enum memory_kind kind)
 
 /* ---- purge ---- */
 
-static void note_purged(size_t bytes)
+void purge_note_given(size_t bytes)
 {
     add_relaxed(&purge.total, bytes);
     pressure_gave(bytes);
@@ -240,7 +240,7 @@ static size_t purge_down_to(size_t keep)
     size_t bytes = big_purge(less(keep, pages_dirty() + units_dirty() * UNIT_SIZE));
     bytes += pages_purge(less(keep, big_cached_bytes() + units_dirty() * UNIT_SIZE));
     bytes += supers_purge(less(keep, big_cached_bytes() + pages_dirty()) / UNIT_SIZE) * UNIT_SIZE;
-    note_purged(bytes);
+    purge_note_given(bytes);
     return bytes;
 }
 
@@ -326,7 +326,7 @@ static void pay_locked(void)
         store_relaxed(&purge.highest, highest + owed);
         return;
     }
-    note_purged(purge_others(kind, least_of(owed, payable_by_others(kind))));
+    purge_note_given(purge_others(kind, least_of(owed, payable_by_others(kind))));
     store_relaxed(&purge.highest, largest_of(highest, in_use_now() + purge_free_bytes()));
 }
 

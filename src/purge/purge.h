@@ -91,6 +91,9 @@ HAK_INLINE void purge_look_soon(void)
     hak_thread.until_look = 0;
 }
 
+/* So many bytes went back to the kernel. */
+void purge_note_given(size_t bytes);
+
 /* Purges all that is free and forgets regret. Returns bytes given back. */
 size_t purge_everything(void);
 

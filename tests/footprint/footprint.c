@@ -5,6 +5,8 @@
  *                        than at the start
  *     footprint peak     600 MiB freed, then a little work: below 10 % of the peak within 5 s
  *     footprint steady   replacing blocks at random takes no page faults
+ *     footprint scattered  of what was built one block in ten stays, all over the place, and they are replaced by
+ *                        and by: below half of the peak within 15 s
  *     footprint worker   with worker:1 and all kept for a while: what was freed goes while nothing is done at
  *                        all, in a fork's child as well
  *     footprint swing    neither does demand that goes up and down; when it has stopped, what was kept
@@ -159,6 +161,54 @@ static void check_peak(void)
          in_mib(after));
     if (after >= peak * PEAK_PERCENT / 100) {
         fail("not below %d %% of the peak", PEAK_PERCENT);
+    }
+}
+
+/* ---- few blocks left in much memory ---- */
+
+enum {
+    SCATTERED = 120000, /* some 60 MiB */
+    STAYS = 10,         /* one in so many */
+    REPLACED = 2000,    /* in each round of 100 ms */
+    SCATTERED_ROUNDS = 150,
+    SCATTERED_PERCENT = 50
+};
+
+static void replace_some(struct parcel **blocks, struct rng *rng)
+{
+    for (int i = 0; i < REPLACED; i++) {
+        size_t at = rng_below(rng, SCATTERED / STAYS) * STAYS;
+        parcel_end(blocks[at]);
+        blocks[at] = parcel_new(rng_size(rng, 24, 1024), at);
+    }
+}
+
+static void check_scattered(void)
+{
+    static struct parcel *blocks[SCATTERED];
+    struct rng rng = rng_seeded(1, 3);
+    for (size_t i = 0; i < SCATTERED; i++) {
+        blocks[i] = parcel_new(rng_size(&rng, 24, 1024), i);
+    }
+    size_t peak = rss_bytes(), after = peak;
+    for (size_t i = 0; i < SCATTERED; i++) {
+        if (i % STAYS != 0) {
+            parcel_end(blocks[i]);
+        }
+    }
+    int rounds = 0;
+    for (; rounds < SCATTERED_ROUNDS && after >= peak * SCATTERED_PERCENT / 100; rounds++) {
+        replace_some(blocks, &rng);
+        sleep_ms(100);
+        after = rss_bytes();
+    }
+    note("resident %.1f MiB at the peak, %.1f MiB after %d rounds with a tenth of the blocks",
+         in_mib(peak), in_mib(after), rounds);
+    for (size_t i = 0; i < SCATTERED; i += STAYS) {
+        parcel_end(blocks[i]);
+    }
+    if (after >= peak * SCATTERED_PERCENT / 100) {
+        fail("not below %d %% of the peak", SCATTERED_PERCENT);
     }
 }
 
@@ -339,14 +389,14 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*run)(void);
-    } scenes[] = {{"start", check_start},  {"hold", hold_and_report}, {"idle", check_idle},
-                  {"peak", check_peak},    {"steady", check_steady},  {"swing", check_swing},
-                  {"worker", check_worker}};
+    } scenes[] = {{"start", check_start},         {"hold", hold_and_report}, {"idle", check_idle},
+                  {"peak", check_peak},           {"steady", check_steady},  {"swing", check_swing},
+                  {"scattered", check_scattered}, {"worker", check_worker}};
     for (size_t i = 0; i < sizeof scenes / sizeof scenes[0]; i++) {
         if (argc == 2 && strcmp(argv[1], scenes[i].name) == 0) {
             scenes[i].run();
             return 0;
         }
     }
-    fail("which one: start, idle, peak, steady, swing or worker?");
+    fail("which one: start, idle, peak, steady, swing, scattered or worker?");
 }

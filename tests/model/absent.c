@@ -13,6 +13,7 @@
 #include "purge/purge.h"
 #include "purge/show.h"
 #include "region/region.h"
+#include "super/huge.h"
 
 #define ARENA_SIZE ((size_t)256 << 20)
 enum { PAGE = 4096 };
@@ -99,6 +100,12 @@ void os_advise_huge(void *at, size_t size, bool wanted)
     (void)at;
     (void)size;
     (void)wanted;
+}
+
+bool huge_advise(size_t granule, bool fresh)
+{
+    (void)granule;
+    return !fresh;
 }
 
 size_t os_page_size(void)

@@ -18,7 +18,7 @@ static inline void release(void *p)
 static inline void check_books(uint32_t class)
 {
     const struct class_slabs *c = &heap->classes[class];
-    uint32_t listed = 0, before = 0;
+    uint32_t listed = 0, before = 0, purged = 0;
     size_t used = 0;
     for (uint32_t link = c->list; link != 0; link = slab_at(link - 1)->next) {
         const struct slab *s = slab_at(link - 1);
@@ -26,12 +26,14 @@ static inline void check_books(uint32_t class)
         assert_at(s->prev == before && s->class == class, link);
         assert_at(load_relaxed(&s->heap) == heap, link);
         used += s->used;
+        purged += s->purged;
         listed++;
         before = link;
     }
     assert_int_equal(listed, c->listed);
     used += (size_t)(c->slabs - listed) * hak_classes[class].capacity;
     assert_int_equal(used, c->used);
+    assert_int_equal(purged, c->purged);
     assert_true(magazine_kept(magazine_of(heap, class)) <= c->used);
 }
 

@@ -95,6 +95,32 @@ static void a_closed_magazine_looks_empty_and_full_and_keeps_its_blocks(void **s
     assert_int_equal(m.cap, 0);
 }
 
+static void a_magazine_that_gives_looks_full(void **state)
+{
+    (void)state;
+    enum { CAP = 4 };
+    void *slots[CAP] = {0};
+    int blocks[2];
+    struct magazine m = with_slots(slots, CAP);
+    slots[CAP - 1] = &blocks[0];
+    m.gives = true;
+    magazine_open(&m, slots + CAP - 1);
+    assert_true(magazine_is_open(&m));
+    assert_false(magazine_takes(&m));
+    assert_int_equal(magazine_kept(&m), 1);
+    assert_false(magazine_push(&m, &blocks[1]));
+    m.gives = false; /* for the next time that it is opened */
+    assert_false(magazine_takes(&m));
+    assert_ptr_equal(magazine_pop(&m), &blocks[0]);
+    assert_false(magazine_push(&m, &blocks[0]));
+    magazine_close(&m);
+    assert_ptr_equal(magazine_slots(&m), slots);
+    magazine_open(&m, m.top);
+    assert_true(magazine_takes(&m));
+    assert_true(magazine_push(&m, &blocks[1]));
+    assert_ptr_equal(magazine_pop(&m), &blocks[1]);
+}
+
 /* ---- slots ---- */
 
 static void slots_are_disjoint_and_come_again(void **state)
@@ -352,6 +378,7 @@ int main(void)
         cmocka_unit_test(tags_name_magazines_without_room),
         cmocka_unit_test(a_zeroed_magazine_is_empty_and_full),
         cmocka_unit_test(a_magazine_is_a_stack),
+        cmocka_unit_test(a_magazine_that_gives_looks_full),
         cmocka_unit_test(a_closed_magazine_looks_empty_and_full_and_keeps_its_blocks),
         cmocka_unit_test(slots_are_disjoint_and_come_again),
         cmocka_unit_test(magazines_grow_to_their_bound),

@@ -52,6 +52,7 @@ RULES = (
     Rule("refill", "heap/slots.c"),
     Rule("refill", "heap/paged.c"),
     Rule("refill", "heap/paged.h"),
+    Rule("purge", "heap/hollow.c"),
     Rule("refill", "heap/runs.c"),
     Rule("refill", "heap/registry.c"),
     Rule("refill", "heap/verify.c"),

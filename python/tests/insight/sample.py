@@ -78,6 +78,7 @@ EXPECTED = {
     "refill": 12,
     "flush": 2,
     "sweep": 0,
+    "hollow": 0,
 }
 
 # Sampled too, but where all big blocks are.

@@ -1,0 +1,177 @@
+#include "heap/hollow.h"
+
+#include "control/options.h"
+#include "os/os.h"
+#include "purge/purge.h"
+
+enum {
+    UNITS_MIN = 8,      /* a class of fewer is not looked at */
+    FREE_SHARE = 2,     /* hollow: one part in so many of the bytes that have pages is free, ... */
+    GATHERED_SHARE = 4, /* ... and when gathering has begun, until it is less than this */
+    TURNOVERS_ENOUGH = 8, /* times that as many blocks have come anew as there are */
+    GAIN_SHARE = 8,       /* a step was worth it if one part in so many of what was free has gone */
+    PURGED_AT_ONCE = 8,   /* slabs */
+    LOOKS_APART_MS = 64,
+    PATIENCE_MOST_MS = 64000
+};
+
+/* Bytes of the class that have pages and belong to no block, if it is hollow. */
+static size_t waste_of(const struct heap *h, uint32_t class)
+{
+    const struct class_slabs *c = &h->classes[class];
+    const struct class_info *info = &hak_classes[class];
+    size_t bytes = (size_t)(c->touched - c->purged) * hak_region.page_size;
+    size_t least = bytes / (h->hollow.gathers ? GATHERED_SHARE : FREE_SHARE);
+    size_t used = c->used * info->size;
+    return c->slabs * info->units >= UNITS_MIN && used + least <= bytes ? bytes - used : 0;
+}
+
+static size_t waste_in(const struct heap *h)
+{
+    size_t waste = 0;
+    for (uint32_t class = 0; class < FIRST_PAGED; class ++)
+        waste += waste_of(h, class);
+    size_t least = h->used_bytes / (h->hollow.gathers ? GATHERED_SHARE : FREE_SHARE);
+    return waste >= HOLLOW_MIN && waste >= least ? waste : 0;
+}
+
+static bool has_changed_little(size_t before, size_t now)
+{
+    return now > before - before / GAIN_SHARE;
+}
+
+/* Blocks of the classes whose magazines give. */
+static size_t gathered_blocks(const struct heap *h)
+{
+    size_t used = 0;
+    for (uint32_t class = 0; class < FIRST_PAGED; class ++)
+        used += h->magazines.of[class].gives ? h->classes[class].used : 0;
+    return used;
+}
+
+/* Since the last step some have come anew, but not yet all so often that those left are there to stay: a slab becomes empty
+ * with its last block. */
+static bool is_under_way(const struct heap *h)
+{
+    const struct hollow *w = &h->hollow;
+    size_t used = gathered_blocks(h);
+    return w->moved - w->moved_before >= used / GAIN_SHARE && w->moved < TURNOVERS_ENOUGH * used;
+}
+
+static uint32_t patience_ms(const struct hollow *w)
+{
+    return w->patience_ms != 0 ? w->patience_ms : (uint32_t)hak_options.hollow_time;
+}
+
+static void wait_longer(struct hollow *w)
+{
+    w->patience_ms = (uint32_t)least_of((size_t)2 * patience_ms(w), PATIENCE_MOST_MS);
+}
+
+static void steady_to_gathering(struct heap *h, size_t waste)
+{
+    struct hollow *w = &h->hollow;
+    for (uint32_t class = 0; class < FIRST_PAGED; class ++)
+        magazine_of(h, class)->gives = waste_of(h, class) != 0;
+    heap_empty_magazines(h);
+    w->gathers = true;
+    w->waste_before = waste;
+    w->moved = 0;
+    count(h, COUNTER_hollow, 1);
+}
+
+/* Magazines that give do so until they are empty. */
+static void stop_gathering(struct heap *h)
+{
+    for (uint32_t class = 0; class < FIRST_PAGED; class ++)
+        magazine_of(h, class)->gives = false;
+    h->hollow.gathers = false;
+}
+
+static void gathering_to_purging(struct heap *h)
+{
+    stop_gathering(h);
+    for (uint32_t class = 0; class < FIRST_PAGED; class ++)
+        h->hollow.purges += waste_of(h, class) != 0 ? h->classes[class].listed : 0;
+}
+
+static void purging_to_steady(struct hollow *w, size_t waste)
+{
+    w->purges = 0;
+    if (has_changed_little(w->waste_before, waste))
+        wait_longer(w);
+}
+
+static void purge_some(struct heap *h)
+{
+    struct hollow *w = &h->hollow;
+    uint32_t most = w->purges < PURGED_AT_ONCE ? w->purges : PURGED_AT_ONCE, left = most;
+    size_t bytes = 0;
+    for (uint32_t class = 0; class < FIRST_PAGED && left > 0; class ++)
+        bytes += waste_of(h, class) != 0 ? class_purge_slabs(h, class, &left) : 0;
+    purge_note_given(bytes);
+    w->purged += bytes / hak_region.page_size;
+    w->purges -= most - left;
+    w->until_look = 0; /* the next ones at once */
+    if (left > 0 || w->purges == 0)
+        purging_to_steady(w, waste_in(h));
+}
+
+/* What went back the last time was wanted soon after, or was not. */
+static void judge_last_time(struct hollow *w)
+{
+    if (w->purged != 0 && w->missed >= w->purged / 2)
+        wait_longer(w);
+    else if (w->purged != 0)
+        w->patience_ms = 0;
+    w->purged = w->missed = 0;
+}
+
+/* It has been hollow for long enough, or for as long as a step of gathering takes. */
+static void go_on(struct heap *h, size_t waste)
+{
+    if (!h->hollow.gathers)
+        steady_to_gathering(h, waste);
+    else if (has_changed_little(h->hollow.waste, waste) && !is_under_way(h))
+        gathering_to_purging(h);
+    h->hollow.moved_before = h->hollow.moved;
+}
+
+/* From steady to gathering, and from there to purging. */
+static void look_at_waste(struct heap *h, uint64_t now)
+{
+    struct hollow *w = &h->hollow;
+    uint32_t wait_ms = w->gathers ? (uint32_t)hak_options.hollow_time : patience_ms(w);
+    size_t waste = waste_in(h);
+    bool is_due = waste != 0 && w->since_ms != 0 && now - w->since_ms >= wait_ms;
+    if (waste == 0 && w->gathers)
+        stop_gathering(h);
+    else if (is_due)
+        go_on(h, waste);
+    if (waste != 0 && w->since_ms == 0)
+        judge_last_time(w);
+    if (waste == 0) {
+        w->since_ms = 0;
+    } else if (w->since_ms == 0 || is_due) {
+        w->since_ms = now;
+        w->waste = waste;
+    }
+}
+
+HAK_COLD void hollow_look(struct heap *h)
+{
+    uint64_t now = os_now_ms();
+    if (h->hollow.purges != 0) {
+        purge_some(h);
+    } else if (now - h->hollow.looked_ms >= LOOKS_APART_MS) {
+        h->hollow.looked_ms = now;
+        look_at_waste(h, now);
+    }
+}
+
+HAK_COLD void hollow_note_sample(struct heap *h)
+{
+    lock_take(&h->lock);
+    hollow_look_if_due(h);
+    heap_unlock(h);
+}

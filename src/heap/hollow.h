@@ -1,0 +1,46 @@
+/* Hollow heaps. After a peak few blocks may be left in many slabs, each of which keeps all its pages; and what the program frees it gets
+ * again from the magazines, wherever that lies. So a heap of which most has long been free begins to gather:
+ *
+ *   steady -> gathering   hollow for a while: the magazines of its hollow classes only give. What is freed returns to its
+ *                         slab, and what is wanted comes from few slabs, which fill up; the others become empty
+ *   gathering -> purging  a step has made little empty: the pages inside slabs on which no block lives go back, few at a time
+ *   purging -> steady     there are no more. Where that has changed little, or what went back was soon wanted, the next
+ *                         time has to wait for twice as long
+ *
+ * There is no timer: refills, flushes and samples look at the clock now and then. docs/decisions/0060
+ *
+ * Calls: heap, slab, purge, os. Called by: refill, front. */
+#ifndef HAK_HOLLOW_H
+#define HAK_HOLLOW_H
+
+#include "control/options.h"
+#include "heap/heap.h"
+#include "super/super.h"
+
+enum {
+    HOLLOW_LOOK_EVERY = 16, /* refills, flushes and samples */
+    HOLLOW_MIN = 4 << 20    /* free bytes from which on a heap may be hollow */
+};
+
+/* Before so much was taken there is nothing to look at. */
+HAK_INLINE bool hollow_may_be(void)
+{
+    return units_in_use() * UNIT_SIZE > HOLLOW_MIN && hak_options.hollow_time != 0;
+}
+
+void hollow_look(struct heap *h);
+
+/* At the end of a refill or flush: the calling thread's own heap, at depth 1, with its lock held. */
+HAK_INLINE void hollow_look_if_due(struct heap *h)
+{
+    if (HAK_LIKELY(h->hollow.until_look-- != 0))
+        return;
+    h->hollow.until_look = HOLLOW_LOOK_EVERY;
+    if (hollow_may_be())
+        hollow_look(h);
+}
+
+/* The same without the lock, for a program of which all is served from magazines: where a sample is taken. */
+void hollow_note_sample(struct heap *h);
+
+#endif

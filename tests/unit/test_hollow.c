@@ -1,0 +1,244 @@
+/* Heaps of which most is free: when they gather their blocks, what that brings, and when free pages go back. */
+#include "one_class.h"
+
+#include "control/options.h"
+#include "heap/hollow.h"
+#include "os/os.h"
+#include "purge/purge.h"
+
+enum {
+    SIZE = 512,
+    BLOCKS = 32768, /* 16 MiB */
+    SURVIVES = 16,  /* one in so many */
+    PATIENCE_MS = 1000,
+    LEFT = BLOCKS / SURVIVES
+};
+
+static uint64_t now_ms = 1;
+static void *blocks[BLOCKS];
+static uint32_t class_at_hand;
+
+uint64_t __wrap_os_now_ms(void);
+uint64_t __wrap_os_now_ms(void)
+{
+    return now_ms;
+}
+
+/* As a refill would do at that time, when all that is purged at once has been. */
+static void look_after(uint64_t ms)
+{
+    now_ms += ms;
+    do {
+        lock_take(&heap->lock);
+        hollow_look(heap);
+        lock_release(&heap->lock);
+    } while (heap->hollow.purges != 0);
+}
+
+static const struct class_slabs *slabs(void)
+{
+    return &heap->classes[class_at_hand];
+}
+
+static bool gives(void)
+{
+    return magazine_of(heap, class_at_hand)->gives;
+}
+
+static void fill(void)
+{
+    for (size_t i = 0; i < BLOCKS; i++) {
+        if (blocks[i] == NULL)
+            memset(blocks[i] = alloc(class_at_hand), 'x', SIZE);
+    }
+}
+
+/* One block in SURVIVES stays, in each slab some. */
+static void hollow_out(void)
+{
+    for (size_t i = 0; i < BLOCKS; i++) {
+        if (i % SURVIVES != 0 && blocks[i] != NULL) {
+            release(blocks[i]);
+            blocks[i] = NULL;
+        }
+    }
+    check_books(class_at_hand);
+}
+
+static void replace_each(size_t times)
+{
+    for (size_t i = 0; i < times * BLOCKS; i += SURVIVES) {
+        release(blocks[i % BLOCKS]);
+        blocks[i % BLOCKS] = alloc(class_at_hand);
+    }
+}
+
+static int full_heap(void **state)
+{
+    class_at_hand = class_for(SIZE);
+    hak_options.hollow_time = PATIENCE_MS;
+    if (make_heap(state) != 0)
+        return -1;
+    heap->hollow = (struct hollow){0};
+    fill();
+    return 0;
+}
+
+static int no_heap(void **state)
+{
+    for (size_t i = 0; i < BLOCKS; i++) {
+        if (blocks[i] != NULL)
+            release(blocks[i]);
+        blocks[i] = NULL;
+    }
+    look_after(PATIENCE_MS);
+    assert_false(gives());
+    give_all_back(class_at_hand);
+    return abandon_heap(state);
+}
+
+static void only_what_has_been_hollow_for_long_gathers(void **state)
+{
+    (void)state;
+    uint64_t times = counted(heap, COUNTER_hollow);
+    look_after(10 * PATIENCE_MS);
+    assert_false(gives());
+    hollow_out();
+    look_after(1000);
+    look_after(PATIENCE_MS - 1);
+    assert_false(gives());
+    fill(); /* in between it is not */
+    look_after(100);
+    hollow_out();
+    look_after(100);
+    look_after(PATIENCE_MS - 1);
+    assert_false(gives());
+    look_after(100);
+    assert_true(gives());
+    assert_int_equal(counted(heap, COUNTER_hollow), times + 1);
+    fill();
+    look_after(100);
+    assert_false(gives());
+}
+
+static void a_little_free_memory_is_left_alone(void **state)
+{
+    (void)state;
+    uint64_t times = counted(heap, COUNTER_hollow);
+    for (size_t i = HOLLOW_MIN / SIZE; i < BLOCKS;
+         i++) { /* a heap of less than that, most of it free */
+        release(blocks[i]);
+        blocks[i] = NULL;
+    }
+    give_all_back(class_at_hand);
+    hollow_out();
+    look_after(100);
+    look_after(10 * PATIENCE_MS);
+    assert_int_equal(counted(heap, COUNTER_hollow), times);
+}
+
+static void what_is_replaced_ends_up_in_few_slabs(void **state)
+{
+    (void)state;
+    uint32_t before = slabs()->slabs, needed = LEFT / hak_classes[class_at_hand].capacity;
+    hollow_out();
+    replace_each(4); /* the magazine alone leaves them where they are */
+    assert_true(slabs()->slabs > before * 3 / 4);
+    look_after(100);
+    look_after(PATIENCE_MS);
+    assert_true(gives());
+    replace_each(4);
+    look_after(PATIENCE_MS);
+    check_books(class_at_hand);
+    assert_in_range(slabs()->slabs, needed, 2 * needed);
+}
+
+static void a_magazine_that_gives_takes_nothing(void **state)
+{
+    (void)state;
+    struct magazine *m = magazine_of(heap, class_at_hand);
+    hollow_out();
+    look_after(100);
+    look_after(PATIENCE_MS);
+    assert_true(gives() && magazine_kept(m) == 0);
+    release(
+        alloc(class_at_hand)); /* the first flush in a heap that has shrunk empties all magazines */
+    void *p = alloc(class_at_hand);
+    size_t kept = magazine_kept(m);
+    assert_true(magazine_is_open(m) && !magazine_takes(m) && kept != 0);
+    release(p);
+    assert_int_equal(magazine_kept(m), kept);
+    trim_as(heap);
+    check_books(class_at_hand);
+}
+
+static size_t resident_pages(void)
+{
+    size_t pages = 0;
+    for (uint32_t link = slabs()->list; link != 0; link = slab_at(link - 1)->next)
+        pages += os_resident_pages(slab_base(slab_at(link - 1)), UNIT_SIZE);
+    return pages;
+}
+
+/* Each survivor holds one page, of two that lie between it and the next one. */
+static void pages_between_survivors_go_back(void **state)
+{
+    (void)state;
+    hollow_out();
+    size_t before = resident_pages(), purged = purge_total();
+    look_after(100);
+    look_after(PATIENCE_MS);
+    look_after(PATIENCE_MS); /* nothing was replaced, so gathering is over */
+    assert_false(gives());
+    check_books(class_at_hand);
+    size_t went = before - resident_pages();
+    assert_true(went > before / 3);
+    assert_int_equal(slabs()->purged, went);
+    assert_int_equal(purge_total() - purged, went * hak_region.page_size);
+    for (size_t i = 0; i < BLOCKS; i += SURVIVES)
+        assert_at(((char *)blocks[i])[SIZE - 1] == 'x', i);
+    fill();
+    assert_int_equal(slabs()->purged, 0);
+    check_books(class_at_hand);
+}
+
+static void what_was_missed_is_purged_later(void **state)
+{
+    (void)state;
+    for (uint64_t patience = PATIENCE_MS; patience <= 4 * PATIENCE_MS; patience *= 2) {
+        hollow_out();
+        look_after(100);
+        look_after(patience - 1);
+        assert_at(!gives(), patience);
+        look_after(100);
+        assert_at(gives(), patience);
+        look_after(PATIENCE_MS);
+        assert_at(slabs()->purged != 0, patience);
+        fill();
+        look_after(100);
+    }
+}
+
+static void with_a_time_of_zero_nothing_is_done(void **state)
+{
+    (void)state;
+    hak_options.hollow_time = 0;
+    assert_false(hollow_may_be());
+    hak_options.hollow_time = PATIENCE_MS;
+    assert_true(hollow_may_be());
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(only_what_has_been_hollow_for_long_gathers, full_heap,
+                                        no_heap),
+        cmocka_unit_test_setup_teardown(a_little_free_memory_is_left_alone, full_heap, no_heap),
+        cmocka_unit_test_setup_teardown(what_is_replaced_ends_up_in_few_slabs, full_heap, no_heap),
+        cmocka_unit_test_setup_teardown(a_magazine_that_gives_takes_nothing, full_heap, no_heap),
+        cmocka_unit_test_setup_teardown(pages_between_survivors_go_back, full_heap, no_heap),
+        cmocka_unit_test_setup_teardown(what_was_missed_is_purged_later, full_heap, no_heap),
+        cmocka_unit_test_setup_teardown(with_a_time_of_zero_nothing_is_done, full_heap, no_heap),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

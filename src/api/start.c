@@ -10,11 +10,11 @@
 #include "control/dump.h"
 #include "control/options.h"
 #include "control/stats.h"
+#include "heap/worker.h"
 #include "mind/keep.h"
 #include "os/lock.h"
 #include "os/os.h"
 #include "purge/purge.h"
-#include "purge/worker.h"
 
 static HAK_COLD void warn_unwritten(const char *setting, const char *file, int error,
                                     const char *so)

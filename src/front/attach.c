@@ -8,10 +8,10 @@
 #include "front/front.h"
 #include "hakmem/inline.h"
 #include "heap/registry.h"
+#include "heap/worker.h"
 #include "live/live.h"
 #include "os/os.h"
 #include "purge/purge.h"
-#include "purge/worker.h"
 
 _Thread_local struct thread hak_thread = {.heap = &hak_empty_heap};
 

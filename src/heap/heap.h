@@ -118,20 +118,20 @@ enum heap_state {
     HEAP_LOST      /* torn by a fork in mid-change; never looked at again */
 };
 
-/* What heap/hollow.c knows of a heap. Its thread's, under the lock. */
+/* What heap/hollow.c knows of a heap. Under its lock. */
 struct hollow {
     uint32_t until_look;  /* refills, flushes and samples until the clock is looked at */
     uint32_t patience_ms; /* how long it must have been hollow; 0: as the setting says */
     bool gathers;         /* what is being done about it: magazines only give, ... */
     uint32_t purges;      /* ... or so many slabs are yet to be looked through */
-    uint64_t looked_ms;
-    uint64_t since_ms;   /* when it was found hollow, or the last step was done; 0: it is not */
-    size_t waste;        /* bytes of its hollow classes then that hold no block ... */
-    size_t waste_before; /* ... and when gathering began */
-    size_t moved;        /* blocks taken since then where magazines give, ... */
-    size_t moved_before; /* ... and until the last step */
-    size_t purged;       /* pages purged since it last became hollow, ... */
-    size_t missed;       /* ... and those of slabs that were taken from afterwards */
+    uint64_t looked_ms;   /* when its own thread last did */
+    uint64_t since_ms;    /* when it was found hollow, or the last step was done; 0: it is not */
+    size_t waste;         /* bytes of its hollow classes then that hold no block ... */
+    size_t waste_before;  /* ... and when gathering began */
+    size_t moved;         /* blocks taken since then where magazines give, ... */
+    size_t moved_before;  /* ... and until the last step */
+    size_t purged;        /* pages purged since it last became hollow, ... */
+    size_t missed;        /* ... and those of slabs that were taken from afterwards */
 };
 
 struct heap {

@@ -1,6 +1,7 @@
 #include "heap/hollow.h"
 
 #include "control/options.h"
+#include "heap/registry.h"
 #include "os/os.h"
 #include "purge/purge.h"
 
@@ -11,6 +12,7 @@ enum {
     TURNOVERS_ENOUGH = 8, /* times that as many blocks have come anew as there are */
     GAIN_SHARE = 8,       /* a step was worth it if one part in so many of what was free has gone */
     PURGED_AT_ONCE = 8,   /* slabs */
+    TENDED_AT_ONCE = 8,   /* heaps */
     LOOKS_APART_MS = 64,
     PATIENCE_MOST_MS = 64000
 };
@@ -88,11 +90,26 @@ static void stop_gathering(struct heap *h)
     h->hollow.gathers = false;
 }
 
+static uint32_t hollow_slabs(const struct heap *h)
+{
+    uint32_t slabs = 0;
+    for (uint32_t class = 0; class < FIRST_PAGED; class ++)
+        slabs += waste_of(h, class) != 0 ? h->classes[class].listed : 0;
+    return slabs;
+}
+
 static void gathering_to_purging(struct heap *h)
 {
     stop_gathering(h);
-    for (uint32_t class = 0; class < FIRST_PAGED; class ++)
-        h->hollow.purges += waste_of(h, class) != 0 ? h->classes[class].listed : 0;
+    h->hollow.purges = hollow_slabs(h);
+}
+
+/* Its thread sleeps. */
+static void steady_to_purging(struct heap *h, size_t waste)
+{
+    h->hollow.waste_before = waste;
+    h->hollow.purges = hollow_slabs(h);
+    count(h, COUNTER_hollow, 1);
 }
 
 static void purging_to_steady(struct hollow *w, size_t waste)
@@ -128,17 +145,17 @@ static void judge_last_time(struct hollow *w)
 }
 
 /* It has been hollow for long enough, or for as long as a step of gathering takes. */
-static void go_on(struct heap *h, size_t waste)
+static void go_on(struct heap *h, size_t waste, bool awake)
 {
     if (!h->hollow.gathers)
-        steady_to_gathering(h, waste);
+        awake ? steady_to_gathering(h, waste) : steady_to_purging(h, waste);
     else if (has_changed_little(h->hollow.waste, waste) && !is_under_way(h))
         gathering_to_purging(h);
     h->hollow.moved_before = h->hollow.moved;
 }
 
-/* From steady to gathering, and from there to purging. */
-static void look_at_waste(struct heap *h, uint64_t now)
+/* From steady to gathering, and from either to purging. */
+static void look_at_waste(struct heap *h, uint64_t now, bool awake)
 {
     struct hollow *w = &h->hollow;
     uint32_t wait_ms = w->gathers ? (uint32_t)hak_options.hollow_time : patience_ms(w);
@@ -147,7 +164,7 @@ static void look_at_waste(struct heap *h, uint64_t now)
     if (waste == 0 && w->gathers)
         stop_gathering(h);
     else if (is_due)
-        go_on(h, waste);
+        go_on(h, waste, awake);
     if (waste != 0 && w->since_ms == 0)
         judge_last_time(w);
     if (waste == 0) {
@@ -165,8 +182,59 @@ HAK_COLD void hollow_look(struct heap *h)
         purge_some(h);
     } else if (now - h->hollow.looked_ms >= LOOKS_APART_MS) {
         h->hollow.looked_ms = now;
-        look_at_waste(h, now);
+        look_at_waste(h, now, true);
     }
+    if (hollow_tend(h))
+        h->hollow.until_look = 0;
+}
+
+/* ---- heaps of sleeping and ended threads ---- */
+
+static struct {
+    _Atomic uint64_t turn_ms;    /* whoever moves it on has the turn */
+    _Atomic(struct heap *) next; /* whose turn it is; NULL: the first one's */
+} tended;
+
+/* With its lock held. True: there is more to do. */
+static bool tend_asleep(struct heap *h, uint64_t now)
+{
+    inbox_drain(h, false);
+    if (h->hollow.purges != 0)
+        purge_some(h);
+    else
+        look_at_waste(h, now, false);
+    return h->hollow.purges != 0;
+}
+
+static bool tend(struct heap *h, uint64_t now)
+{
+    bool more = false;
+    if (load_relaxed(&h->state) == HEAP_LOST || !lock_try(&h->lock))
+        return false;
+    if (now - h->hollow.looked_ms >= hak_options.hollow_time)
+        more = tend_asleep(h, now);
+    heap_unlock_visited(h);
+    return more;
+}
+
+/* Two that do so at once only look at some heaps twice: all that a heap has is under its lock, and heaps stay. */
+HAK_COLD bool hollow_tend(struct heap *own)
+{
+    uint64_t now = os_now_ms(), last = load_relaxed(&tended.turn_ms);
+    if (now - last < LOOKS_APART_MS || !cas_relaxed(&tended.turn_ms, &last, now))
+        return false;
+    /* acquire: what the heap was set up with, which whoever stored it has seen. */
+    struct heap *h = load_acquire(&tended.next);
+    bool more = false;
+    h = h != NULL ? h : registry_first();
+    for (int i = 0; h != NULL && i < TENDED_AT_ONCE && !more; i++) {
+        more = h != own && tend(h, now);
+        h = more ? h : h->all_next;
+    }
+    store_release(&tended.next, h);
+    if (more)
+        store_relaxed(&tended.turn_ms, last);
+    return more;
 }
 
 HAK_COLD void hollow_note_sample(struct heap *h)

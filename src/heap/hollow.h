@@ -7,9 +7,12 @@
  *   purging -> steady     there are no more. Where that has changed little, or what went back was soon wanted, the next
  *                         time has to wait for twice as long
  *
- * There is no timer: refills, flushes and samples look at the clock now and then. docs/decisions/0060
+ * A heap whose thread sleeps or has ended is not gathered, since nothing in it is replaced and its magazines are not to be
+ * touched: it goes from steady to purging, by the hand of any other thread.
  *
- * Calls: heap, slab, purge, os. Called by: refill, front. */
+ * There is no timer: refills, flushes and samples look at the clock now and then, and the worker. docs/decisions/0060
+ *
+ * Calls: registry, heap, slab, purge, os. Called by: refill, front, worker. */
 #ifndef HAK_HOLLOW_H
 #define HAK_HOLLOW_H
 
@@ -29,6 +32,10 @@ HAK_INLINE bool hollow_may_be(void)
 }
 
 void hollow_look(struct heap *h);
+
+/* Looks after some heaps of sleeping and ended threads, a few times a second, whoever calls; `own`: the caller's, whose lock it
+ * may hold, or NULL. True: there is more to do at once. */
+bool hollow_tend(struct heap *own);
 
 /* At the end of a refill or flush: the calling thread's own heap, at depth 1, with its lock held. */
 HAK_INLINE void hollow_look_if_due(struct heap *h)

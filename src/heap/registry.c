@@ -37,10 +37,15 @@ void registry_count_orphaned(uint32_t class, int change)
     add_relaxed(&registry.orphaned[class], (size_t)change);
 }
 
-void registry_each(void (*visit)(struct heap *h, void *context), void *context)
+struct heap *registry_first(void)
 {
     /* acquire: pairs with the push, which comes after the heap was set up. */
-    for (struct heap *h = load_acquire(&registry.all); h != NULL; h = h->all_next)
+    return load_acquire(&registry.all);
+}
+
+void registry_each(void (*visit)(struct heap *h, void *context), void *context)
+{
+    for (struct heap *h = registry_first(); h != NULL; h = h->all_next)
         visit(h, context);
 }
 

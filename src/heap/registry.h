@@ -28,7 +28,9 @@ void registry_trim(void);
 /* Keeps the number of listed slabs that orphans have of the class. */
 void registry_count_orphaned(uint32_t class, int change);
 
-/* Calls `visit` for every heap. Lock-free; the list only grows. */
+/* The heaps one by one, by `all_next`, from the newest on; NULL: there is none. Lock-free; the list only grows. */
+struct heap *registry_first(void);
+/* Calls `visit` for every heap. */
 void registry_each(void (*visit)(struct heap *h, void *context), void *context);
 
 /* Around fork, in the forking thread, with signals blocked: waits for its turn, without any lock; then

@@ -7,6 +7,8 @@
  *     footprint steady   replacing blocks at random takes no page faults
  *     footprint scattered  of what was built one block in ten stays, all over the place, and they are replaced by
  *                        and by: below half of the peak within 15 s
+ *     footprint asleep   the same goes for a thread that sleeps while another works: three quarters of the peak;
+ *                        asleep_worker: while nobody does, with worker:1
  *     footprint worker   with worker:1 and all kept for a while: what was freed goes while nothing is done at
  *                        all, in a fork's child as well
  *     footprint swing    neither does demand that goes up and down; when it has stopped, what was kept
@@ -14,6 +16,7 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -171,45 +174,115 @@ enum {
     STAYS = 10,         /* one in so many */
     REPLACED = 2000,    /* in each round of 100 ms */
     SCATTERED_ROUNDS = 150,
-    SCATTERED_PERCENT = 50
+    SCATTERED_PERCENT = 50,
+    ASLEEP_PERCENT = 75 /* four pages in ten have no block */
 };
 
-static void replace_some(struct parcel **blocks, struct rng *rng)
+static struct {
+    struct parcel *blocks[SCATTERED];
+    struct rng rng;
+    size_t peak;
+} scattered;
+
+/* All but one block in STAYS end. */
+static void build_and_scatter(void)
+{
+    scattered.rng = rng_seeded(1, 3);
+    for (size_t i = 0; i < SCATTERED; i++) {
+        scattered.blocks[i] = parcel_new(rng_size(&scattered.rng, 24, 1024), i);
+    }
+    scattered.peak = rss_bytes();
+    for (size_t i = 0; i < SCATTERED; i++) {
+        if (i % STAYS != 0) {
+            parcel_end(scattered.blocks[i]);
+        }
+    }
+}
+
+static void end_scattered(void)
+{
+    for (size_t i = 0; i < SCATTERED; i += STAYS) {
+        parcel_end(scattered.blocks[i]);
+    }
+}
+
+static void replace_some(void)
 {
     for (int i = 0; i < REPLACED; i++) {
-        size_t at = rng_below(rng, SCATTERED / STAYS) * STAYS;
-        parcel_end(blocks[at]);
-        blocks[at] = parcel_new(rng_size(rng, 24, 1024), at);
+        size_t at = rng_below(&scattered.rng, SCATTERED / STAYS) * STAYS;
+        parcel_end(scattered.blocks[at]);
+        scattered.blocks[at] = parcel_new(rng_size(&scattered.rng, 24, 1024), at);
+    }
+}
+
+/* After some rounds of `work`. */
+static void expect_shrunk_to(int percent, void (*work)(void))
+{
+    size_t after = scattered.peak, enough = scattered.peak * (size_t)percent / 100;
+    int rounds = 0;
+    for (; rounds < SCATTERED_ROUNDS && after >= enough; rounds++) {
+        work();
+        sleep_ms(100);
+        after = rss_bytes();
+    }
+    note("resident %.1f MiB at the peak, %.1f MiB after %d rounds with a tenth of the blocks",
+         in_mib(scattered.peak), in_mib(after), rounds);
+    if (after >= enough) {
+        fail("not below %d %% of the peak", percent);
     }
 }
 
 static void check_scattered(void)
 {
-    static struct parcel *blocks[SCATTERED];
-    struct rng rng = rng_seeded(1, 3);
-    for (size_t i = 0; i < SCATTERED; i++) {
-        blocks[i] = parcel_new(rng_size(&rng, 24, 1024), i);
+    build_and_scatter();
+    expect_shrunk_to(SCATTERED_PERCENT, replace_some);
+    end_scattered();
+}
+
+static pthread_barrier_t turn;
+
+/* Sleeps until the others have seen what became of its memory. */
+static void *build_and_sleep(void *nothing)
+{
+    build_and_scatter();
+    pthread_barrier_wait(&turn);
+    pthread_barrier_wait(&turn);
+    end_scattered();
+    return nothing;
+}
+
+static void expect_shrunk_asleep(void (*work)(void))
+{
+    pthread_barrier_init(&turn, NULL, 2);
+    pthread_t thread = thread_start(build_and_sleep, NULL);
+    pthread_barrier_wait(&turn);
+    expect_shrunk_to(ASLEEP_PERCENT, work);
+    pthread_barrier_wait(&turn);
+    thread_join(thread);
+}
+
+/* Of this thread alone. */
+static void replace_own(void)
+{
+    static struct parcel *own[REPLACED];
+    for (size_t i = 0; i < REPLACED; i++) {
+        own[i] = parcel_new(rng_log_size(&scattered.rng, 4 * KIB), i);
     }
-    size_t peak = rss_bytes(), after = peak;
-    for (size_t i = 0; i < SCATTERED; i++) {
-        if (i % STAYS != 0) {
-            parcel_end(blocks[i]);
-        }
+    for (size_t i = 0; i < REPLACED; i++) {
+        parcel_end(own[i]);
     }
-    int rounds = 0;
-    for (; rounds < SCATTERED_ROUNDS && after >= peak * SCATTERED_PERCENT / 100; rounds++) {
-        replace_some(blocks, &rng);
-        sleep_ms(100);
-        after = rss_bytes();
-    }
-    note("resident %.1f MiB at the peak, %.1f MiB after %d rounds with a tenth of the blocks",
-         in_mib(peak), in_mib(after), rounds);
-    for (size_t i = 0; i < SCATTERED; i += STAYS) {
-        parcel_end(blocks[i]);
-    }
-    if (after >= peak * SCATTERED_PERCENT / 100) {
-        fail("not below %d %% of the peak", SCATTERED_PERCENT);
-    }
+}
+
+static void do_nothing(void) {}
+
+static void check_asleep(void)
+{
+    expect_shrunk_asleep(replace_own);
+}
+
+static void check_asleep_worker(void)
+{
+    expect_shrunk_asleep(do_nothing);
 }
 
 /* ---- steady state ---- */
@@ -389,14 +462,17 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*run)(void);
-    } scenes[] = {{"start", check_start},         {"hold", hold_and_report}, {"idle", check_idle},
-                  {"peak", check_peak},           {"steady", check_steady},  {"swing", check_swing},
-                  {"scattered", check_scattered}, {"worker", check_worker}};
+    } scenes[] = {{"start", check_start},         {"hold", hold_and_report},
+                  {"idle", check_idle},           {"peak", check_peak},
+                  {"steady", check_steady},       {"swing", check_swing},
+                  {"scattered", check_scattered}, {"worker", check_worker},
+                  {"asleep", check_asleep},       {"asleep_worker", check_asleep_worker}};
     for (size_t i = 0; i < sizeof scenes / sizeof scenes[0]; i++) {
         if (argc == 2 && strcmp(argv[1], scenes[i].name) == 0) {
             scenes[i].run();
             return 0;
         }
     }
-    fail("which one: start, idle, peak, steady, swing, scattered or worker?");
+    fail("which one: start, idle, peak, steady, swing, scattered, asleep, "
+         "asleep_worker or worker?");
 }

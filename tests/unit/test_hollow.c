@@ -219,6 +219,73 @@ static void what_was_missed_is_purged_later(void **state)
     }
 }
 
+static void tend_after(uint64_t ms)
+{
+    now_ms += ms;
+    while (hollow_tend(NULL))
+        ;
+}
+
+/* As another thread does it. */
+static void a_heap_whose_thread_sleeps_is_purged(void **state)
+{
+    (void)state;
+    uint64_t times = counted(heap, COUNTER_hollow);
+    look_after(100);
+    hollow_out();
+    tend_after(PATIENCE_MS - 1);
+    tend_after(100); /* now it sleeps */
+    tend_after(PATIENCE_MS - 1);
+    assert_int_equal(slabs()->purged, 0);
+    tend_after(100);
+    assert_true(slabs()->purged > slabs()->touched / 3);
+    assert_int_equal(counted(heap, COUNTER_hollow), times + 1);
+    assert_false(gives());
+    check_books(class_at_hand);
+    for (size_t i = 0; i < BLOCKS; i += SURVIVES)
+        assert_at(((char *)blocks[i])[SIZE - 1] == 'x', i);
+}
+
+static void a_heap_whose_thread_is_awake_is_left_to_it(void **state)
+{
+    (void)state;
+    hollow_out();
+    lock_take(&heap->lock);
+    for (int i = 0; i < 4; i++) {
+        now_ms += PATIENCE_MS / 4;
+        hollow_look(heap);
+        assert_false(hollow_tend(NULL));
+    }
+    lock_release(&heap->lock);
+    tend_after(100);
+    assert_int_equal(slabs()->purged, 0);
+}
+
+/* It fell asleep while it gathered. */
+static void what_a_sleeping_thread_gathered_is_gone_on_with(void **state)
+{
+    (void)state;
+    hollow_out();
+    look_after(100);
+    look_after(PATIENCE_MS);
+    assert_true(gives());
+    tend_after(PATIENCE_MS);
+    assert_true(slabs()->purged != 0 && !gives());
+    check_books(class_at_hand);
+}
+
+/* Somebody works on it. */
+static void a_heap_that_is_locked_is_passed_over(void **state)
+{
+    (void)state;
+    hollow_out();
+    tend_after(PATIENCE_MS);
+    lock_take(&heap->lock);
+    tend_after(2 * PATIENCE_MS);
+    lock_release(&heap->lock);
+    assert_int_equal(slabs()->purged, 0);
+}
+
 static void with_a_time_of_zero_nothing_is_done(void **state)
 {
     (void)state;
@@ -238,6 +305,12 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_magazine_that_gives_takes_nothing, full_heap, no_heap),
         cmocka_unit_test_setup_teardown(pages_between_survivors_go_back, full_heap, no_heap),
         cmocka_unit_test_setup_teardown(what_was_missed_is_purged_later, full_heap, no_heap),
+        cmocka_unit_test_setup_teardown(a_heap_whose_thread_sleeps_is_purged, full_heap, no_heap),
+        cmocka_unit_test_setup_teardown(a_heap_whose_thread_is_awake_is_left_to_it, full_heap,
+                                        no_heap),
+        cmocka_unit_test_setup_teardown(what_a_sleeping_thread_gathered_is_gone_on_with, full_heap,
+                                        no_heap),
+        cmocka_unit_test_setup_teardown(a_heap_that_is_locked_is_passed_over, full_heap, no_heap),
         cmocka_unit_test_setup_teardown(with_a_time_of_zero_nothing_is_done, full_heap, no_heap),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,8 @@
-#include "purge/worker.h"
+#include "heap/worker.h"
 
 #include <pthread.h>
 
+#include "heap/hollow.h"
 #include "os/os.h"
 #include "purge/purge.h"
 
@@ -14,6 +15,8 @@ static HAK_COLD _Noreturn void *work(void *nothing)
         os_sleep_ms(PAUSE_MS);
         purge_look_soon();
         purge_if_due();
+        while (hollow_may_be() && hollow_tend(NULL))
+            ;
     }
 }
 

@@ -96,9 +96,17 @@ static ptrdiff_t slab_memory_take(uint32_t class, bool *zeroed)
     return (ptrdiff_t)unit_of_page((size_t)page);
 }
 
+static HAK_COLD void slab_memory_give_purged(const struct slab *s)
+{
+    purge_note_given((slab_touched_pages(s, s->high) - s->purged) * hak_region.page_size);
+    units_give_purged(slab_unit(s), hak_classes[s->class].units);
+}
+
 static void slab_memory_give(const struct slab *s)
 {
-    if (s->class < FIRST_PAGED)
+    if (HAK_UNLIKELY(s->purged != 0))
+        slab_memory_give_purged(s);
+    else if (s->class < FIRST_PAGED)
         units_give(slab_unit(s), hak_classes[s->class].units, slab_touched_units(s));
     else
         pages_give(page_of(slab_base(s)), pages_for(class_slab_bytes(s->class)));
@@ -275,6 +283,7 @@ static HAK_COLD void slab_purged_to_touched(struct heap *h, struct slab *s)
 {
     h->classes[s->class].purged -= s->purged;
     h->hollow.missed += s->purged;
+    purge_note_filled(s->purged * hak_region.page_size);
     s->purged = s->used_then = 0;
 }
 

@@ -421,7 +421,7 @@ HAK_COLD void os_fatal(const char *format, ...)
     abort();
 }
 
-uintptr_t os_fatal_address(void)
+HAK_COLD uintptr_t os_fatal_address(void)
 {
     return load_relaxed(&fatal_address);
 }

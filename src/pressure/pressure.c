@@ -154,6 +154,13 @@ void pressure_look(size_t held, size_t fresh)
     store_release(&state.looking, false);
 }
 
+HAK_COLD void pressure_note_filled(size_t held, size_t bytes)
+{
+    size_t look_at = load_relaxed(&hak_pressure.look_at);
+    store_relaxed(&hak_pressure.look_at, look_at - least_of(look_at, bytes));
+    pressure_note_growth(held, bytes);
+}
+
 HAK_COLD static void look_again(size_t held)
 {
     if (os_now_ms() - load_relaxed(&state.last_ms) >= LOOK_MS)

@@ -47,6 +47,9 @@ HAK_INLINE void pressure_note_growth(size_t held, size_t fresh)
         pressure_look(held, fresh);
 }
 
+/* The process grows by so many bytes that count as held already. */
+void pressure_note_filled(size_t held, size_t bytes);
+
 /* The same where memory was freed, now and then: others in the group may have grown, and growth counts from where the
  * process has shrunk to. */
 void pressure_note_time(size_t held);

@@ -232,6 +232,11 @@ void purge_note_given(size_t bytes)
     probe_purge(bytes);
 }
 
+HAK_COLD void purge_note_filled(size_t bytes)
+{
+    pressure_note_filled(in_use_now() + purge_dirty_bytes(), bytes);
+}
+
 /* Big blocks first, then runs: one call gives most back. */
 static size_t purge_down_to(size_t keep)
 {

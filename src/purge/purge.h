@@ -94,6 +94,10 @@ HAK_INLINE void purge_look_soon(void)
 /* So many bytes went back to the kernel. */
 void purge_note_given(size_t bytes);
 
+/* So many bytes of slabs that went back while these were in use are about to be touched again: growth of the process that no
+ * count of what is in use tells of. */
+void purge_note_filled(size_t bytes);
+
 /* Purges all that is free and forgets regret. Returns bytes given back. */
 size_t purge_everything(void);
 

@@ -4,6 +4,7 @@
 #include "control/options.h"
 #include "heap/hollow.h"
 #include "os/os.h"
+#include "pressure/pressure.h"
 #include "purge/purge.h"
 
 enum {
@@ -202,6 +203,40 @@ static void pages_between_survivors_go_back(void **state)
     check_books(class_at_hand);
 }
 
+static void purge_holes(void)
+{
+    hollow_out();
+    for (int i = 0; i < 3; i++)
+        look_after(PATIENCE_MS);
+    assert_true(slabs()->purged != 0);
+}
+
+/* Nothing else would tell of it near a memory limit. */
+static void pages_that_are_wanted_again_are_growth(void **state)
+{
+    (void)state;
+    purge_holes();
+    size_t holes = slabs()->purged * hak_region.page_size, far = SIZE_MAX / 2;
+    store_relaxed(&hak_pressure.look_at, far);
+    fill();
+    assert_int_equal(load_relaxed(&hak_pressure.look_at), far - holes);
+}
+
+/* So that whoever takes them grows. */
+static void slabs_with_holes_go_back_without_pages(void **state)
+{
+    (void)state;
+    purge_holes();
+    size_t free_before = units_dirty(), in_use = units_in_use();
+    for (size_t i = 0; i < BLOCKS; i += SURVIVES) {
+        release(blocks[i]);
+        blocks[i] = NULL;
+    }
+    give_all_back(class_at_hand);
+    assert_true(units_in_use() < in_use);
+    assert_in_range(units_dirty(), 0, free_before + 1); /* the one that was being filled */
+}
+
 static void what_was_missed_is_purged_later(void **state)
 {
     (void)state;
@@ -304,6 +339,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_is_replaced_ends_up_in_few_slabs, full_heap, no_heap),
         cmocka_unit_test_setup_teardown(a_magazine_that_gives_takes_nothing, full_heap, no_heap),
         cmocka_unit_test_setup_teardown(pages_between_survivors_go_back, full_heap, no_heap),
+        cmocka_unit_test_setup_teardown(pages_that_are_wanted_again_are_growth, full_heap, no_heap),
+        cmocka_unit_test_setup_teardown(slabs_with_holes_go_back_without_pages, full_heap, no_heap),
         cmocka_unit_test_setup_teardown(what_was_missed_is_purged_later, full_heap, no_heap),
         cmocka_unit_test_setup_teardown(a_heap_whose_thread_sleeps_is_purged, full_heap, no_heap),
         cmocka_unit_test_setup_teardown(a_heap_whose_thread_is_awake_is_left_to_it, full_heap,

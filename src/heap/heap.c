@@ -98,8 +98,9 @@ static ptrdiff_t slab_memory_take(uint32_t class, bool *zeroed)
 
 static HAK_COLD void slab_memory_give_purged(const struct slab *s)
 {
-    purge_note_given((slab_touched_pages(s, s->high) - s->purged) * hak_region.page_size);
-    units_give_purged(slab_unit(s), hak_classes[s->class].units);
+    size_t pages = slab_touched_pages(s, s->high) - s->purged;
+    if (units_give_purged(slab_unit(s), hak_classes[s->class].units))
+        purge_note_given(pages * hak_region.page_size);
 }
 
 static void slab_memory_give(const struct slab *s)
@@ -253,18 +254,27 @@ void slab_put_first_or_last(struct heap *h, struct slab *s)
 
 /* ---- giving back ---- */
 
-/* Of blocks that are on a list none can be told free. */
-HAK_COLD size_t class_purge_slabs(struct heap *h, uint32_t class, uint32_t *left)
+/* Where the last step has stopped, if that slab is still there, or the first one. */
+static struct slab *slab_to_go_on_with(const struct heap *h, uint32_t class, uint32_t at)
+{
+    struct slab *s = slab_from_link(at);
+    bool is_there = s != NULL && load_relaxed(&s->heap) == h && s->class == class && s->listed;
+    return is_there ? s : slab_from_link(h->classes[class].list);
+}
+
+HAK_COLD size_t class_purge_slabs(struct heap *h, uint32_t class, uint32_t *at, uint32_t *left)
 {
     struct class_slabs *c = &h->classes[class];
-    struct slab *s = class >= FIRST_MAPPED && class < FIRST_PAGED ? slab_from_link(c->list) : NULL;
+    /* Of blocks that are on a list none can be told free. */
+    bool is_mapped = class >= FIRST_MAPPED && class < FIRST_PAGED;
+    struct slab *s = is_mapped ? slab_to_go_on_with(h, class, *at) : NULL;
     size_t bytes = 0;
-    for (; s != NULL && *left > 0; s = slab_from_link(s->next)) {
-        uint16_t purged = s->purged, used_then = s->used_then;
+    for (; s != NULL && *left > 0; s = slab_from_link(s->next), --*left) {
+        uint16_t purged = s->purged;
         bytes += slab_purge(s);
         c->purged += s->purged - (uint32_t)purged;
-        *left -= s->used_then != used_then;
     }
+    *at = s != NULL ? (uint32_t)slab_unit(s) + 1 : 0;
     heap_changed(h, class);
     return bytes;
 }
@@ -273,8 +283,8 @@ static HAK_COLD size_t purge_slabs(struct heap *h)
 {
     size_t bytes = 0;
     uint32_t left = UINT32_MAX;
-    for (uint32_t class = 0; class < CLASS_COUNT; class ++)
-        bytes += class_purge_slabs(h, class, &left);
+    for (uint32_t class = 0, at = 0; class < CLASS_COUNT; class ++)
+        bytes += class_purge_slabs(h, class, &at, &left);
     return bytes;
 }
 

@@ -123,7 +123,8 @@ struct hollow {
     uint32_t until_look;  /* refills, flushes and samples until the clock is looked at */
     uint32_t patience_ms; /* how long it must have been hollow; 0: as the setting says */
     bool gathers;         /* what is being done about it: magazines only give, ... */
-    uint32_t purges;      /* ... or so many slabs are yet to be looked through */
+    uint32_t purges;      /* ... or so many slabs are yet to be looked through, ... */
+    uint32_t class, at;   /* ... from there on, as class_purge_slabs takes it */
     uint64_t looked_ms;   /* when its own thread last did */
     uint64_t since_ms;    /* when it was found hollow, or the last step was done; 0: it is not */
     size_t waste;         /* bytes of its hollow classes then that hold no block ... */
@@ -346,9 +347,10 @@ void heap_empty_magazines(struct heap *h);
 /* With the lock held: everything that the heap keeps for reuse goes back; what is in magazines and outboxes only if
  * they are the calling thread's or nobody's. When memory is tight also pages inside slabs. */
 void heap_trim(struct heap *h, bool with_magazines);
-/* With the lock held: purges the pages on which no block lives, of a class's slabs that have changed since the last
- * time. `*left`: at most of so many, and less those. Returns bytes. */
-size_t class_purge_slabs(struct heap *h, uint32_t class, uint32_t *left);
+/* With the lock held: purges the pages on which no block lives of a class's slabs that have changed since the last time.
+ * `*left`: looks at so many at most, less those looked at. `*at`: where it begins, unit index + 1 (0: with the first),
+ * and where it is to go on, 0 after the last. Returns bytes. */
+size_t class_purge_slabs(struct heap *h, uint32_t class, uint32_t *at, uint32_t *left);
 /* With the lock held: slabs that stayed although they are empty go back. */
 void heap_release_kept(struct heap *h);
 void class_release_kept(struct heap *h, uint32_t class);

@@ -1,5 +1,6 @@
 #include "heap/hollow.h"
 
+#include "base/budget.h"
 #include "control/options.h"
 #include "heap/registry.h"
 #include "os/os.h"
@@ -11,7 +12,9 @@ enum {
     GATHERED_SHARE = 4, /* ... and when gathering has begun, until it is less than this */
     TURNOVERS_ENOUGH = 8, /* times that as many blocks have come anew as there are */
     GAIN_SHARE = 8,       /* a step was worth it if one part in so many of what was free has gone */
-    PURGED_AT_ONCE = 8,   /* slabs */
+    PURGED_AT_ONCE = 8,   /* slabs, some 0.1 ms of work */
+    PURGE_MS = 1,         /* of the process' time are to pass for that, ... */
+    PURGE_AHEAD_MS = 8,   /* ... or will have */
     TENDED_AT_ONCE = 8,   /* heaps */
     LOOKS_APART_MS = 64,
     PATIENCE_MOST_MS = 64000
@@ -57,7 +60,8 @@ static bool is_under_way(const struct heap *h)
 {
     const struct hollow *w = &h->hollow;
     size_t used = gathered_blocks(h);
-    return w->moved - w->moved_before >= used / GAIN_SHARE && w->moved < TURNOVERS_ENOUGH * used;
+    return w->moved != w->moved_before && w->moved - w->moved_before >= used / GAIN_SHARE &&
+           w->moved < TURNOVERS_ENOUGH * used;
 }
 
 static uint32_t patience_ms(const struct hollow *w)
@@ -114,9 +118,16 @@ static void steady_to_purging(struct heap *h, size_t waste)
 
 static void purging_to_steady(struct hollow *w, size_t waste)
 {
-    w->purges = 0;
+    w->purges = w->class = w->at = 0;
     if (has_changed_little(w->waste_before, waste))
         wait_longer(w);
+}
+
+/* In a large heap it takes seconds, of which the program is to have the most. `paced`: by a thread of the program. */
+static bool may_purge(uint64_t now, bool paced)
+{
+    static _Atomic uint64_t until_ms;
+    return !paced || budget_pay(&until_ms, now, PURGE_MS, PURGE_AHEAD_MS);
 }
 
 static void purge_some(struct heap *h)
@@ -124,13 +135,18 @@ static void purge_some(struct heap *h)
     struct hollow *w = &h->hollow;
     uint32_t most = w->purges < PURGED_AT_ONCE ? w->purges : PURGED_AT_ONCE, left = most;
     size_t bytes = 0;
-    for (uint32_t class = 0; class < FIRST_PAGED && left > 0; class ++)
-        bytes += waste_of(h, class) != 0 ? class_purge_slabs(h, class, &left) : 0;
+    while (w->class < FIRST_PAGED && left > 0) {
+        if (waste_of(h, w->class) != 0)
+            bytes += class_purge_slabs(h, w->class, &w->at, &left);
+        else
+            w->at = 0;
+        w->class += w->at == 0;
+    }
     purge_note_given(bytes);
     w->purged += bytes / hak_region.page_size;
     w->purges -= most - left;
     w->until_look = 0; /* the next ones at once */
-    if (left > 0 || w->purges == 0)
+    if (w->class == FIRST_PAGED || w->purges == 0)
         purging_to_steady(w, waste_in(h));
 }
 
@@ -160,7 +176,7 @@ static void look_at_waste(struct heap *h, uint64_t now, bool awake)
     struct hollow *w = &h->hollow;
     uint32_t wait_ms = w->gathers ? (uint32_t)hak_options.hollow_time : patience_ms(w);
     size_t waste = waste_in(h);
-    bool is_due = waste != 0 && w->since_ms != 0 && now - w->since_ms >= wait_ms;
+    bool is_due = waste != 0 && w->since_ms != 0 && w->since_ms + wait_ms <= now;
     if (waste == 0 && w->gathers)
         stop_gathering(h);
     else if (is_due)
@@ -178,14 +194,22 @@ static void look_at_waste(struct heap *h, uint64_t now, bool awake)
 HAK_COLD void hollow_look(struct heap *h)
 {
     uint64_t now = os_now_ms();
-    if (h->hollow.purges != 0) {
-        purge_some(h);
-    } else if (now - h->hollow.looked_ms >= LOOKS_APART_MS) {
+    bool is_due = h->hollow.looked_ms + LOOKS_APART_MS <= now;
+    if (h->hollow.purges != 0 || is_due)
         h->hollow.looked_ms = now;
+    if (h->hollow.purges == 0 && is_due)
         look_at_waste(h, now, true);
-    }
+    else if (h->hollow.purges != 0 && may_purge(now, true))
+        purge_some(h);
     if (hollow_tend(h))
         h->hollow.until_look = 0;
+}
+
+HAK_COLD void hollow_note_sample(struct heap *h)
+{
+    lock_take(&h->lock);
+    hollow_look_if_due(h);
+    heap_unlock(h);
 }
 
 /* ---- heaps of sleeping and ended threads ---- */
@@ -195,24 +219,27 @@ static struct {
     _Atomic(struct heap *) next; /* whose turn it is; NULL: the first one's */
 } tended;
 
-/* With its lock held. True: there is more to do. */
-static bool tend_asleep(struct heap *h, uint64_t now)
+/* With its lock held. True: there is more to do at once. */
+static bool tend_asleep(struct heap *h, uint64_t now, bool paced)
 {
     inbox_drain(h, false);
-    if (h->hollow.purges != 0)
+    if (h->hollow.purges == 0)
+        look_at_waste(h, now, false);
+    else if (may_purge(now, paced))
         purge_some(h);
     else
-        look_at_waste(h, now, false);
+        return false;
     return h->hollow.purges != 0;
 }
 
-static bool tend(struct heap *h, uint64_t now)
+static bool tend(struct heap *h, bool paced)
 {
     bool more = false;
     if (load_relaxed(&h->state) == HEAP_LOST || !lock_try(&h->lock))
         return false;
-    if (now - h->hollow.looked_ms >= hak_options.hollow_time)
-        more = tend_asleep(h, now);
+    uint64_t now = os_now_ms(); /* now that its thread cannot look later than that */
+    if (h->hollow.looked_ms + hak_options.hollow_time <= now)
+        more = tend_asleep(h, now, paced);
     heap_unlock_visited(h);
     return more;
 }
@@ -221,25 +248,18 @@ static bool tend(struct heap *h, uint64_t now)
 HAK_COLD bool hollow_tend(struct heap *own)
 {
     uint64_t now = os_now_ms(), last = load_relaxed(&tended.turn_ms);
-    if (now - last < LOOKS_APART_MS || !cas_relaxed(&tended.turn_ms, &last, now))
+    if (last + LOOKS_APART_MS > now || !cas_relaxed(&tended.turn_ms, &last, now))
         return false;
     /* acquire: what the heap was set up with, which whoever stored it has seen. */
     struct heap *h = load_acquire(&tended.next);
     bool more = false;
     h = h != NULL ? h : registry_first();
     for (int i = 0; h != NULL && i < TENDED_AT_ONCE && !more; i++) {
-        more = h != own && tend(h, now);
+        more = h != own && tend(h, own != NULL);
         h = more ? h : h->all_next;
     }
     store_release(&tended.next, h);
     if (more)
         store_relaxed(&tended.turn_ms, last);
     return more;
-}
-
-HAK_COLD void hollow_note_sample(struct heap *h)
-{
-    lock_take(&h->lock);
-    hollow_look_if_due(h);
-    heap_unlock(h);
 }

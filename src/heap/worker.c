@@ -8,6 +8,14 @@
 
 enum { PAUSE_MS = 250 };
 
+static HAK_COLD void tend_heaps(void)
+{
+    thread_enter();
+    while (hollow_may_be() && hollow_tend(NULL))
+        ;
+    thread_leave();
+}
+
 static HAK_COLD _Noreturn void *work(void *nothing)
 {
     (void)nothing;
@@ -15,8 +23,7 @@ static HAK_COLD _Noreturn void *work(void *nothing)
         os_sleep_ms(PAUSE_MS);
         purge_look_soon();
         purge_if_due();
-        while (hollow_may_be() && hollow_tend(NULL))
-            ;
+        tend_heaps();
     }
 }
 

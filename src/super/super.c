@@ -268,19 +268,6 @@ static size_t purge_claimed(size_t granule, uint32_t mask)
     return purged ? dirty : 0;
 }
 
-HAK_COLD void units_give_purged(size_t first, uint32_t n)
-{
-    size_t granule = first / GRANULE_UNITS;
-    uint32_t mask = run_mask((uint32_t)(first % GRANULE_UNITS), n);
-    struct super *s = super_at(granule);
-    or_relaxed(&s->written, mask);
-    or_relaxed(&s->dirty, mask);
-    sub_relaxed(&hak_supers.in_use, n);
-    add_relaxed(&hak_supers.dirty, n);
-    if (purge_claimed(granule, mask) == 0)
-        bit_set(purgeable_bits(granule), granule);
-}
-
 /* Purges runs of at least `shortest` free units that hold dirty ones. */
 static size_t purge_super(size_t granule, uint32_t shortest)
 {
@@ -298,6 +285,23 @@ static size_t purge_super(size_t granule, uint32_t shortest)
         if (n >= shortest && claim(granule, mask))
             purged += purge_claimed(granule, mask);
     }
+    return purged;
+}
+
+HAK_COLD bool units_give_purged(size_t first, uint32_t n)
+{
+    size_t granule = first / GRANULE_UNITS;
+    uint32_t mask = run_mask((uint32_t)(first % GRANULE_UNITS), n);
+    struct super *s = super_at(granule);
+    or_relaxed(&s->written, mask);
+    or_relaxed(&s->dirty, mask);
+    sub_relaxed(&hak_supers.in_use, n);
+    add_relaxed(&hak_supers.dirty, n);
+    bool purged = purge_claimed(granule, mask) != 0;
+    if (purged)
+        (void)purge_super(granule, GRANULE_UNITS); /* no purge looks at one of which all is clean */
+    else
+        bit_set(purgeable_bits(granule), granule);
     return purged;
 }
 

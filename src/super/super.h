@@ -36,8 +36,8 @@ ptrdiff_t units_take(uint32_t n, bool *zeroed);
 void units_give(size_t first, uint32_t n, uint32_t touched);
 
 /* The same for units that may have few of their pages: the others go as well, so that whoever takes the units is known to
- * grow. */
-void units_give_purged(size_t first, uint32_t n);
+ * grow. False: the kernel has not taken them. */
+bool units_give_purged(size_t first, uint32_t n);
 
 /* A SuperSlab of which all units are free and some dirty becomes a granule of the caller's, whose content is unknown.
  * REGION_NONE: none is found. */

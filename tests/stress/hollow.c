@@ -15,6 +15,9 @@ enum {
     STAYS = 12, /* one in so many */
     SMALLEST = 48,
     LARGEST = 1500,
+    WHOLE_LEAST = 70000, /* a slab by itself, or a run */
+    WHOLE_MOST = 200000,
+    WHOLES = 512,        /* one in so many */
     PASSES = 12,         /* in which as many blocks are replaced as have stayed */
     HANDED_ON = 8,       /* one in so many of these by way of another thread */
     PAUSE_MS = 10,       /* after each */
@@ -33,7 +36,10 @@ struct worker {
 
 static struct parcel *make(struct worker *w, size_t id)
 {
-    return parcel_new(rng_size(&w->rng, SMALLEST, LARGEST), id);
+    bool whole = rng_below(&w->rng, WHOLES) == 0;
+    size_t size =
+        whole ? rng_size(&w->rng, WHOLE_LEAST, WHOLE_MOST) : rng_size(&w->rng, SMALLEST, LARGEST);
+    return parcel_new(size, id);
 }
 
 static void end_or_hand_on(struct worker *w, struct parcel *p)

@@ -33,6 +33,7 @@ static void look_after(uint64_t ms)
         lock_take(&heap->lock);
         hollow_look(heap);
         lock_release(&heap->lock);
+        now_ms += heap->hollow.purges != 0; /* purging takes its time */
     } while (heap->hollow.purges != 0);
 }
 
@@ -54,16 +55,21 @@ static void fill(void)
     }
 }
 
-/* One block in SURVIVES stays, in each slab some. */
-static void hollow_out(void)
+static void hollow_out_but(size_t one_in)
 {
     for (size_t i = 0; i < BLOCKS; i++) {
-        if (i % SURVIVES != 0 && blocks[i] != NULL) {
+        if (i % one_in != 0 && blocks[i] != NULL) {
             release(blocks[i]);
             blocks[i] = NULL;
         }
     }
     check_books(class_at_hand);
+}
+
+/* In each slab some blocks stay. */
+static void hollow_out(void)
+{
+    hollow_out_but(SURVIVES);
 }
 
 static void replace_each(size_t times)
@@ -285,14 +291,12 @@ static void a_heap_whose_thread_is_awake_is_left_to_it(void **state)
 {
     (void)state;
     hollow_out();
-    lock_take(&heap->lock);
-    for (int i = 0; i < 4; i++) {
-        now_ms += PATIENCE_MS / 4;
-        hollow_look(heap);
-        assert_false(hollow_tend(NULL));
+    for (int i = 0; i < 8; i++) {
+        tend_after(PATIENCE_MS - 100);
+        assert_false(gives());
+        heap->hollow.since_ms = 0; /* its own looks begin anew */
+        look_after(100);
     }
-    lock_release(&heap->lock);
-    tend_after(100);
     assert_int_equal(slabs()->purged, 0);
 }
 
@@ -307,6 +311,52 @@ static void what_a_sleeping_thread_gathered_is_gone_on_with(void **state)
     tend_after(PATIENCE_MS);
     assert_true(slabs()->purged != 0 && !gives());
     check_books(class_at_hand);
+}
+
+/* The clock is read when its lock is there to be had, and the owner may have looked until then. */
+static void a_heap_looked_at_later_than_now_is_awake(void **state)
+{
+    (void)state;
+    hollow_out();
+    heap->hollow.looked_ms = heap->hollow.since_ms = now_ms + PATIENCE_MS / 2;
+    tend_after(PATIENCE_MS / 4);
+    tend_after(100);
+    assert_int_equal(slabs()->purged, 0);
+}
+
+/* A program's thread has other things to do; the worker has not. */
+static void purging_by_threads_of_the_program_takes_its_time(void **state)
+{
+    (void)state;
+    hollow_out();
+    tend_after(PATIENCE_MS);
+    now_ms += PATIENCE_MS;
+    struct heap other = {0};
+    int steps = 0;
+    while (hollow_tend(&other))
+        steps++;
+    assert_in_range(steps, 2, 16);
+    assert_true(heap->hollow.purges != 0);
+    for (uint64_t begun = now_ms; heap->hollow.purges != 0; now_ms++) {
+        (void)hollow_tend(&other);
+        assert_true(now_ms - begun < 60000);
+    }
+    assert_true(slabs()->purged > slabs()->touched / 3);
+    check_books(class_at_hand);
+}
+
+static void purging_waits_for_longer_where_it_changes_little(void **state)
+{
+    (void)state;
+    hollow_out_but(SURVIVES / 4); /* a block in every page */
+    tend_after(PATIENCE_MS);      /* now it sleeps */
+    for (uint32_t patience = PATIENCE_MS; patience <= 4 * PATIENCE_MS; patience *= 2) {
+        uint64_t times = counted(heap, COUNTER_hollow);
+        tend_after(patience - 100);
+        assert_int_equal(counted(heap, COUNTER_hollow), times);
+        tend_after(100);
+        assert_int_equal(counted(heap, COUNTER_hollow), times + 1);
+    }
 }
 
 /* Somebody works on it. */
@@ -346,6 +396,12 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_heap_whose_thread_is_awake_is_left_to_it, full_heap,
                                         no_heap),
         cmocka_unit_test_setup_teardown(what_a_sleeping_thread_gathered_is_gone_on_with, full_heap,
+                                        no_heap),
+        cmocka_unit_test_setup_teardown(a_heap_looked_at_later_than_now_is_awake, full_heap,
+                                        no_heap),
+        cmocka_unit_test_setup_teardown(purging_by_threads_of_the_program_takes_its_time, full_heap,
+                                        no_heap),
+        cmocka_unit_test_setup_teardown(purging_waits_for_longer_where_it_changes_little, full_heap,
                                         no_heap),
         cmocka_unit_test_setup_teardown(a_heap_that_is_locked_is_passed_over, full_heap, no_heap),
         cmocka_unit_test_setup_teardown(with_a_time_of_zero_nothing_is_done, full_heap, no_heap),

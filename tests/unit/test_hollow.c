@@ -234,12 +234,14 @@ static void slabs_with_holes_go_back_without_pages(void **state)
     (void)state;
     purge_holes();
     size_t free_before = units_dirty(), in_use = units_in_use();
+    size_t supers = load_relaxed(&hak_supers.mapped);
     for (size_t i = 0; i < BLOCKS; i += SURVIVES) {
         release(blocks[i]);
         blocks[i] = NULL;
     }
     give_all_back(class_at_hand);
     assert_true(units_in_use() < in_use);
+    assert_true(load_relaxed(&hak_supers.mapped) < supers);
     assert_in_range(units_dirty(), 0, free_before + 1); /* the one that was being filled */
 }
 
@@ -359,6 +361,47 @@ static void purging_waits_for_longer_where_it_changes_little(void **state)
     }
 }
 
+enum { OTHERS = 20 };
+
+static void a_heap_behind_many_others_has_its_turn(void **state)
+{
+    (void)state;
+    struct heap *others[OTHERS]; /* the newest come first */
+    for (int i = 0; i < OTHERS; i++)
+        assert_non_null(others[i] = registry_attach());
+    hollow_out();
+    for (int i = 0; i < 4 * PATIENCE_MS / 100; i++)
+        tend_after(100);
+    for (int i = 0; i < OTHERS; i++)
+        registry_abandon(others[i]);
+    assert_true(slabs()->purged != 0);
+}
+
+static void refills_and_flushes_look(void **state)
+{
+    (void)state;
+    hollow_out();
+    for (int i = 0; i < 40 && !gives(); i++) {
+        now_ms += 100;
+        for (size_t j = 0; j < BLOCKS; j += 2 * SURVIVES)
+            release(blocks[j]);
+        for (size_t j = 0; j < BLOCKS; j += 2 * SURVIVES)
+            blocks[j] = alloc(class_at_hand);
+    }
+    assert_true(gives());
+}
+
+static void samples_look(void **state)
+{
+    (void)state;
+    hollow_out();
+    for (int i = 0; i < 40 * HOLLOW_LOOK_EVERY && !gives(); i++) {
+        now_ms += 100;
+        hollow_note_sample(heap);
+    }
+    assert_true(gives());
+}
+
 /* Somebody works on it. */
 static void a_heap_that_is_locked_is_passed_over(void **state)
 {
@@ -403,6 +446,9 @@ int main(void)
                                         no_heap),
         cmocka_unit_test_setup_teardown(purging_waits_for_longer_where_it_changes_little, full_heap,
                                         no_heap),
+        cmocka_unit_test_setup_teardown(a_heap_behind_many_others_has_its_turn, full_heap, no_heap),
+        cmocka_unit_test_setup_teardown(refills_and_flushes_look, full_heap, no_heap),
+        cmocka_unit_test_setup_teardown(samples_look, full_heap, no_heap),
         cmocka_unit_test_setup_teardown(a_heap_that_is_locked_is_passed_over, full_heap, no_heap),
         cmocka_unit_test_setup_teardown(with_a_time_of_zero_nothing_is_done, full_heap, no_heap),
     };

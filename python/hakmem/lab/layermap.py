@@ -53,6 +53,7 @@ RULES = (
     Rule("refill", "heap/paged.c"),
     Rule("refill", "heap/paged.h"),
     Rule("purge", "heap/hollow.c"),
+    Rule("purge", "heap/worker.c"),
     Rule("refill", "heap/runs.c"),
     Rule("refill", "heap/registry.c"),
     Rule("refill", "heap/verify.c"),

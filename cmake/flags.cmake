@@ -60,6 +60,13 @@ else()
     set(HAK_PROBES 0)
 endif()
 
+option(HAKMEM_INSIGHT "Samples and figures for others; OFF to measure what they cost" ON)
+if(HAKMEM_INSIGHT)
+    set(HAK_INSIGHT 1)
+else()
+    set(HAK_INSIGHT 0)
+endif()
+
 set(HAK_FRAME_POINTERS -fno-omit-frame-pointer -momit-leaf-frame-pointer)
 
 # Of the library alone: counters, shared by threads, that are written when a process ends. Every function is there
@@ -74,7 +81,8 @@ function(hak_library_flags target)
     target_compile_definitions(${target} PRIVATE HAK_INTERPOSE=${HAK_INTERPOSE}
                                                  HAK_CHECKED=${HAK_CHECKED}
                                                  HAK_SECURE=${HAK_SECURE}
-                                                 HAK_PROBES=${HAK_PROBES})
+                                                 HAK_PROBES=${HAK_PROBES}
+                                                 HAK_INSIGHT=${HAK_INSIGHT})
     # Frame pointers in all that calls: by them src/profile leaves the library's frames, without touching its
     # unwind tables. The fast paths call nothing and have none.
     target_compile_options(${target} PRIVATE ${HAK_FRAME_POINTERS})

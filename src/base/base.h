@@ -39,6 +39,11 @@
 #define HAK_SECURE 0
 #endif
 
+/* HAK_INSIGHT: requests are counted and sampled, and figures shown to others. 0 in a build to measure what that costs. */
+#ifndef HAK_INSIGHT
+#define HAK_INSIGHT 1
+#endif
+
 /* A unit is the smallest piece of address space with an owner; a slab is one or more units. */
 #define UNIT_SHIFT 16
 #define UNIT_SIZE ((size_t)1 << UNIT_SHIFT)

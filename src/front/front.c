@@ -8,6 +8,7 @@
 #include "front/pointer.h"
 #include "front/secure.h"
 #include "heap/hollow.h"
+#include "heap/paged.h"
 #include "heap/registry.h"
 #include "heap/runs.h"
 #include "heap/verify.h"
@@ -47,6 +48,7 @@ static HAK_NOINLINE void *sample_class(struct heap *h, uint32_t class, size_t si
         if (hollow_may_be())
             hollow_note_sample(h);
     } else {
+        paged_give_one(h, class); /* or it would lie there beside what is to be used instead */
         p = run_alloc(h, class_slab_bytes(class), 1, &reads_as_zeros);
         if (p != NULL)
             note_pages(h, p, size);

@@ -43,7 +43,7 @@ void front_read_settings(void);
 /* Counts a request that a magazine can serve; false: it is a sample, and takes the slow path. */
 HAK_INLINE bool count_down(struct heap *h, size_t size)
 {
-    return HAK_LIKELY((h->magazines.sampler.left -= (int64_t)size) >= 0);
+    return !HAK_INSIGHT || HAK_LIKELY((h->magazines.sampler.left -= (int64_t)size) >= 0);
 }
 
 /* In the build `secure` a block that a signal handler frees waits instead of going back to where it came from, so a handler

@@ -45,3 +45,12 @@ void paged_give_back(struct heap *h, uint32_t n, size_t most)
     while (!pages_have_touched(n) && (kept = look(h, n)).bytes > most)
         give_oldest(h, kept.class);
 }
+
+void paged_give_one(struct heap *h, uint32_t class)
+{
+    if (magazine_kept(magazine_of(h, class)) == 0)
+        return;
+    lock_take(&h->lock);
+    give_oldest(h, class);
+    heap_unlock(h);
+}

@@ -28,4 +28,8 @@ HAK_INLINE void paged_limit(struct heap *h)
     paged_give_back(h, UINT32_MAX, share > PAGED_KEPT_MIN ? share : PAGED_KEPT_MIN);
 }
 
+/* If the thread keeps blocks of the class, one goes back, so that its pages are there for what the class is not
+ * asked for. h: the calling thread's own heap, at depth 1. */
+void paged_give_one(struct heap *h, uint32_t class);
+
 #endif

@@ -111,7 +111,7 @@ static void make_area(void)
         return;
     show_classes(a);
     region_show(a);
-    units_show();
+    units_show(a);
     /* A heap that joins after this has passed finds the area and takes a row by itself. */
     registry_each(visit, a);
     purge_show();

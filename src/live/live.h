@@ -91,18 +91,18 @@ extern struct live hak_live __attribute__((visibility("hidden")));
 
 HAK_INLINE struct live_area *live_area(void)
 {
-    return load_acquire(&hak_live.area); /* pairs with live_make */
+    return HAK_INSIGHT ? load_acquire(&hak_live.area) : NULL; /* pairs with live_make */
 }
 
 HAK_INLINE bool live_is_due(void)
 {
-    return HAK_UNLIKELY(load_relaxed(&hak_live.due));
+    return HAK_INSIGHT && HAK_UNLIKELY(load_relaxed(&hak_live.due));
 }
 
 /* Whether there is anything to be shown or remembered. */
 HAK_INLINE bool live_is_wanted(void)
 {
-    return hak_options.live || hak_options.profile;
+    return HAK_INSIGHT && (hak_options.live || hak_options.profile);
 }
 
 /* Stores one of the process' own figures. */

@@ -34,6 +34,8 @@ void sampler_start(struct sampler *s);
 /* Counts a request that the fast path has not counted; whether it is a sample. */
 HAK_INLINE bool sampler_counts(struct sampler *s, size_t size)
 {
+    if (!HAK_INSIGHT)
+        return false;
     if (HAK_LIKELY(s->left >= 0))
         s->left -= (int64_t)size;
     return HAK_UNLIKELY(s->left < 0);

@@ -245,6 +245,8 @@ static void show_in(struct live_area *a, size_t unit, uint32_t what)
  * maker's. Without a fence between line and row both could be too old. */
 void unit_show(size_t unit)
 {
+    if (!HAK_INSIGHT)
+        return;
     uint32_t what = what_lies_in(unit);
     store_relaxed(&slab_at(unit)->shown, what);
     atomic_thread_fence(memory_order_seq_cst);
@@ -265,9 +267,8 @@ static void show_in_new_area(struct live_area *a, size_t unit)
     }
 }
 
-void units_show(void)
+void units_show(struct live_area *a)
 {
-    struct live_area *a = live_area();
     atomic_thread_fence(memory_order_seq_cst); /* see unit_show */
     for (size_t unit = 0; unit < region_top() * GRANULE_UNITS && unit < LIVE_ROWS_units; unit++)
         show_in_new_area(a, unit);

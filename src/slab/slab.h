@@ -164,7 +164,7 @@ enum unit_kind { UNIT_SLAB = 1, UNIT_HEAP, UNIT_SAMPLED, UNIT_RUN, UNIT_BIG };
 void unit_show(size_t unit);
 
 /* The same for all units there are, in a new area. */
-void units_show(void);
+void units_show(struct live_area *a);
 
 /* Makes unused units a slab of the class, and an empty slab unused. */
 void slab_init(size_t unit, uint32_t class, struct heap *owner, bool zeroed);

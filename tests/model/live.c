@@ -113,7 +113,7 @@ static void own_and_make(int index)
         return;
     }
     model_assert(live_make() == coming);
-    units_show();
+    units_show(live_area());
 }
 
 static void check_shown(void)

@@ -272,6 +272,25 @@ static void trim_leaves_nothing_dirty(void **state)
     assert_int_equal(front_trim(), 0);
 }
 
+/* A sample is a run. With the block beside it that was freed before, one buffer would be two. */
+static void a_sample_takes_the_pages_of_a_block_that_is_kept(void **state)
+{
+    (void)state;
+    enum { SIZE = 256 * 1024 };
+    struct heap *h = hak_thread.heap;
+    const struct magazine *m = magazine_of(h, class_for(SIZE));
+    (void)front_trim();
+    h->magazines.sampler.left = INT64_MAX;
+    void *p = front_alloc(SIZE);
+    front_free(p);
+    assert_int_equal(magazine_kept(m), 1);
+    h->magazines.sampler.left = 0;
+    void *sample = front_alloc(SIZE);
+    assert_int_equal(unit_word(unit_of(sample)), WORD_RUN);
+    assert_int_equal(magazine_kept(m), 0);
+    front_free(sample);
+}
+
 /* ---- where a thread must not use its heap ---- */
 
 static void a_handler_works_beside_the_heap(void **state)
@@ -368,6 +387,7 @@ int main(void)
         cmocka_unit_test(a_free_may_name_all_the_block_has_or_less),
         cmocka_unit_test(a_free_that_names_more_ends_the_program),
         cmocka_unit_test(trim_leaves_nothing_dirty),
+        cmocka_unit_test(a_sample_takes_the_pages_of_a_block_that_is_kept),
         cmocka_unit_test(a_handler_works_beside_the_heap),
         cmocka_unit_test(a_thread_works_on_after_its_exit_hook),
         cmocka_unit_test(an_ended_thread_leaves_an_orphan),

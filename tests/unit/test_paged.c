@@ -116,6 +116,24 @@ static void fewer_are_kept_when_fewer_are_in_use(void **state)
     assert_true(heap->used_bytes < 3 * PAGED_KEPT_MIN);
 }
 
+/* As a sample needs it, which is a run and not a block of the class. */
+static void one_that_is_kept_makes_room_for_a_run(void **state)
+{
+    (void)state;
+    void *blocks[1][SLOTS];
+    bool zeroed;
+    keep((size_t[]){256}, 1, 2, blocks);
+    paged_give_one(heap, class_for(256 * KIB));
+    assert_int_equal(kept(256 * KIB), 1);
+    void *p = run_alloc(heap, 256 * KIB, 1, &zeroed);
+    assert_ptr_equal(p, blocks[0][0]);
+    assert_false(zeroed);
+    paged_give_one(heap, class_for(256 * KIB));
+    assert_int_equal(kept(256 * KIB), 0);
+    paged_give_one(heap, class_for(256 * KIB));
+    assert_true(run_free(heap, unit_of(p)));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -123,6 +141,7 @@ int main(void)
         cmocka_unit_test_teardown(a_block_of_a_class_takes_their_place_too, empty_all),
         cmocka_unit_test_teardown(smaller_ones_go_back_until_they_suffice, empty_all),
         cmocka_unit_test_teardown(few_stay, empty_all),
+        cmocka_unit_test_teardown(one_that_is_kept_makes_room_for_a_run, empty_all),
         cmocka_unit_test_teardown(fewer_are_kept_when_fewer_are_in_use, empty_all),
     };
     return cmocka_run_group_tests(tests, make_heap, abandon_heap);

@@ -47,12 +47,17 @@ static bool gives(void)
     return magazine_of(heap, class_at_hand)->gives;
 }
 
-static void fill(void)
+static void fill_first(size_t n)
 {
-    for (size_t i = 0; i < BLOCKS; i++) {
+    for (size_t i = 0; i < n; i++) {
         if (blocks[i] == NULL)
             memset(blocks[i] = alloc(class_at_hand), 'x', SIZE);
     }
+}
+
+static void fill(void)
+{
+    fill_first(BLOCKS);
 }
 
 static void hollow_out_but(size_t one_in)
@@ -179,6 +184,49 @@ static void a_magazine_that_gives_takes_nothing(void **state)
     check_books(class_at_hand);
 }
 
+static void gathering_goes_on_until_little_is_free(void **state)
+{
+    (void)state;
+    enum { TWO_THIRDS = BLOCKS * 2 / 3 };
+    hollow_out();
+    fill_first(TWO_THIRDS); /* a third is free, with which it does not begin */
+    uint64_t times = counted(heap, COUNTER_hollow);
+    look_after(100);
+    look_after(PATIENCE_MS);
+    assert_int_equal(counted(heap, COUNTER_hollow), times);
+    hollow_out();
+    look_after(100);
+    look_after(PATIENCE_MS);
+    assert_true(gives());
+    fill_first(TWO_THIRDS);
+    look_after(100);
+    assert_true(gives());
+    fill();
+    look_after(100);
+    assert_false(gives());
+}
+
+/* Each second survivor stays for good, and its slab with it, however often the others are replaced. */
+static void what_stays_for_good_ends_gathering(void **state)
+{
+    (void)state;
+    hollow_out();
+    look_after(100);
+    look_after(PATIENCE_MS);
+    assert_true(gives());
+    int steps = 0;
+    for (; gives() && steps < 100; steps++) {
+        for (size_t i = 0; i < 2 * BLOCKS; i += 2 * SURVIVES) {
+            release(blocks[i % BLOCKS]);
+            blocks[i % BLOCKS] = alloc(class_at_hand);
+        }
+        look_after(PATIENCE_MS);
+    }
+    assert_in_range(steps, 4, 16);
+    assert_true(slabs()->purged != 0);
+    check_books(class_at_hand);
+}
+
 static size_t resident_pages(void)
 {
     size_t pages = 0;
@@ -243,6 +291,30 @@ static void slabs_with_holes_go_back_without_pages(void **state)
     assert_true(units_in_use() < in_use);
     assert_true(load_relaxed(&hak_supers.mapped) < supers);
     assert_in_range(units_dirty(), 0, free_before + 1); /* the one that was being filled */
+}
+
+/* Its thread has ended, and others use its slabs. */
+static void slabs_with_holes_are_adopted_with_them(void **state)
+{
+    (void)state;
+    purge_holes();
+    struct heap *ended = heap;
+    size_t holes = slabs()->purged;
+    struct heap *other = registry_attach();
+    assert_non_null(other);
+    registry_abandon(ended);
+    heap = other;
+    fill();
+    assert_true(counted(heap, COUNTER_pool_stage1) > 0);
+    check_books(class_at_hand);
+    assert_int_equal(ended->classes[class_at_hand].purged + slabs()->purged, 0);
+    hollow_out();
+    for (int i = 0; i < 3; i++)
+        look_after(PATIENCE_MS);
+    assert_in_range(slabs()->purged, holes / 2, 2 * holes);
+    check_books(class_at_hand);
+    for (size_t i = 0; i < BLOCKS; i += SURVIVES)
+        assert_at(((char *)blocks[i])[SIZE - 1] == 'x', i);
 }
 
 static void what_was_missed_is_purged_later(void **state)
@@ -431,9 +503,12 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_little_free_memory_is_left_alone, full_heap, no_heap),
         cmocka_unit_test_setup_teardown(what_is_replaced_ends_up_in_few_slabs, full_heap, no_heap),
         cmocka_unit_test_setup_teardown(a_magazine_that_gives_takes_nothing, full_heap, no_heap),
+        cmocka_unit_test_setup_teardown(gathering_goes_on_until_little_is_free, full_heap, no_heap),
+        cmocka_unit_test_setup_teardown(what_stays_for_good_ends_gathering, full_heap, no_heap),
         cmocka_unit_test_setup_teardown(pages_between_survivors_go_back, full_heap, no_heap),
         cmocka_unit_test_setup_teardown(pages_that_are_wanted_again_are_growth, full_heap, no_heap),
         cmocka_unit_test_setup_teardown(slabs_with_holes_go_back_without_pages, full_heap, no_heap),
+        cmocka_unit_test_setup_teardown(slabs_with_holes_are_adopted_with_them, full_heap, no_heap),
         cmocka_unit_test_setup_teardown(what_was_missed_is_purged_later, full_heap, no_heap),
         cmocka_unit_test_setup_teardown(a_heap_whose_thread_sleeps_is_purged, full_heap, no_heap),
         cmocka_unit_test_setup_teardown(a_heap_whose_thread_is_awake_is_left_to_it, full_heap,

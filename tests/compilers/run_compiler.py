@@ -1,7 +1,7 @@
-"""Builds and tests with another compiler or at another level, warnings being errors.
+"""Builds and tests with another compiler, another level or parts left out, warnings being errors.
 
 usage: run_compiler.py --source SOURCE_DIR --compiler {gcc-11,clang-oldest,clang-newest,...}
-                       [--flags="-O3 -flto"] [--without REGEX]
+                       [--flags="-O3 -flto"] [--off OPTION] [--without REGEX]
 """
 
 import argparse
@@ -54,6 +54,7 @@ def main() -> None:
     parser.add_argument("--source", type=Path, required=True)
     parser.add_argument("--compiler", required=True)
     parser.add_argument("--flags", default="-O2", help="of compiler and linker")
+    parser.add_argument("--off", action="append", default=[], help="option of CMakeLists.txt")
     parser.add_argument("--without", default="^$", help="tests that do not fit the flags")
     arguments = parser.parse_args()
     c, cpp = compilers(arguments.compiler)
@@ -63,6 +64,7 @@ def main() -> None:
             *("cmake", "--preset", "release", "-S", str(arguments.source), "-B", build),
             *(f"-DCMAKE_C_FLAGS_RELEASE={flags}", f"-DCMAKE_CXX_FLAGS_RELEASE={flags}"),
             *("-DHAKMEM_BENCHMARKS=OFF", "-DHAK_TESTS=unit;abi;misuse"),
+            *(f"-D{option}=OFF" for option in arguments.off),
             CC=c,
             CXX=cpp,
         )

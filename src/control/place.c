@@ -67,8 +67,9 @@ static void find_state(struct place *p, const struct slab *s, uint32_t index)
     p->magazine = search.in;
     if (search.in != NULL)
         return;
-    if (slab_is_mapped(s) ? slab_knows_free(s, (void *)p->block, index)
-                          : slab_lists(s, (void *)p->block, &damaged))
+    const uint64_t *word = slab_word_of(slab_unit(s), s->class, index);
+    if (word != NULL ? slab_knows_free(s, word, (void *)p->block, index)
+                     : slab_lists(s, (void *)p->block, &damaged))
         p->state = ", back in its slab";
     else if (is_in_parcel(p->block))
         p->state = ", freed by this thread, on its way to its heap";

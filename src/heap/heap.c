@@ -316,7 +316,7 @@ HAK_COLD void heap_put(struct heap *h, struct slab *s, void *p)
     if (HAK_UNLIKELY(load_relaxed(&s->heap) != h || s->used == 0))
         die_double_free(p);
     heap_changed(h, s->class);
-    put_counted(h, s->class, s, p);
+    put_counted(h, s->class, slab_unit(s), p);
 }
 
 static void return_foreign(struct heap *h, uintptr_t word, void *p)
@@ -330,23 +330,50 @@ static void return_foreign(struct heap *h, uintptr_t word, void *p)
     remote_send(h, word, p, true);
 }
 
-void heap_put_all(struct heap *h, uint32_t class, void *const *blocks, size_t n)
+/* Returns how many have gone to slabs of this heap. `one_unit`: each of the class' slabs is one. */
+HAK_INLINE size_t put_each(struct heap *h, uint32_t class, void *const *blocks, size_t n,
+                           bool one_unit)
 {
-    const struct class_info *c = &hak_classes[class];
     uintptr_t mine = (uintptr_t)magazine_of(h, class);
     size_t put = 0;
-    probe_flush(class, n);
     while (n-- > 0) {
         void *p = blocks[n];
         size_t unit = unit_of(p);
         uintptr_t word = unit_word(unit);
         if (HAK_LIKELY(word == mine)) {
-            put_block(h, c, c->units == 1 ? slab_at(unit) : slab_of_unit(unit), p);
+            put_block(h, class, one_unit ? unit : unit - slab_at(unit)->back, p);
             put++;
         } else {
             return_foreign(h, word, p);
         }
     }
+    return put;
+}
+
+HAK_INLINE size_t put_each_listed(struct heap *h, uint32_t class, void *const *blocks, size_t n)
+{
+    return put_each(h, class, blocks, n, true);
+}
+
+static HAK_NOINLINE size_t put_each_larger(struct heap *h, uint32_t class, void *const *blocks,
+                                           size_t n)
+{
+    return put_each(h, class, blocks, n, false);
+}
+
+/* The loop is compiled for lists, for maps of one unit and for the rest, so that it does not ask for each block what its
+ * class has in common. */
+void heap_put_all(struct heap *h, uint32_t class, void *const *blocks, size_t n)
+{
+    const struct class_info *c = &hak_classes[class];
+    size_t put;
+    probe_flush(class, n);
+    if (class < FIRST_MAPPED)
+        put = put_each_listed(h, class, blocks, n);
+    else if (class < FIRST_PAGED && c->units == 1)
+        put = put_each(h, class, blocks, n, true);
+    else
+        put = put_each_larger(h, class, blocks, n);
     heap_changed(h, class);
     h->classes[class].used -= put;
     h->used_bytes -= put * c->size;

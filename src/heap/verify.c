@@ -109,7 +109,8 @@ static void verify_in_slab(void *p)
     uint32_t index = class_block_index(&hak_classes[s->class], offset);
     if (!slab_block_starts_at(s, p))
         die_bad_block(s, p);
-    if (index >= s->carved || (slab_is_mapped(s) && s->freed != 0 && slab_knows_free(s, p, index)))
+    const uint64_t *word = slab_word_of(slab_unit(s), s->class, index);
+    if (index >= s->carved || (word != NULL && s->freed != 0 && slab_knows_free(s, word, p, index)))
         die_double_free(p);
 }
 

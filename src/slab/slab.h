@@ -124,14 +124,24 @@ HAK_INLINE struct slab *slab_of_unit(size_t unit)
 }
 
 /* The map of a unit that is no slab of mapped blocks is all zeros. */
+HAK_INLINE uint64_t *unit_map(size_t unit)
+{
+    return hak_region.maps + unit * MAP_WORDS;
+}
+
 HAK_INLINE uint64_t *slab_map(const struct slab *s)
 {
-    return hak_region.maps + (size_t)(hak_region.slabs - s) * MAP_WORDS;
+    return unit_map((size_t)(hak_region.slabs - s));
+}
+
+HAK_INLINE bool class_is_mapped(uint32_t class)
+{
+    return class - FIRST_MAPPED < FIRST_PAGED - FIRST_MAPPED;
 }
 
 HAK_INLINE bool slab_is_mapped(const struct slab *s)
 {
-    return (uint32_t)s->class - FIRST_MAPPED < FIRST_PAGED - FIRST_MAPPED;
+    return class_is_mapped(s->class);
 }
 
 HAK_INLINE bool slab_has_freed(const struct slab *s)
@@ -221,23 +231,29 @@ _Noreturn void die_overwritten(const struct block *b);
 /* The same, quickly where it is not. A block that was cut in advance is read only if others are listed. */
 bool slab_has_listed(const struct slab *s, const void *p);
 
-/* Whether the block is known to be free. */
-HAK_INLINE bool slab_knows_free(const struct slab *s, const void *p, uint32_t index)
+/* The word of the slab's map with the block's bit, found once for both that follow; NULL: its freed blocks are in a
+ * list. The slab starts at the unit and is of the class. */
+HAK_INLINE uint64_t *slab_word_of(size_t unit, uint32_t class, uint32_t index)
 {
-    if (!slab_is_mapped(s))
-        return slab_has_listed(s, p);
-    return (slab_map(s)[index / 64] >> (index % 64) & 1) != 0;
+    return class_is_mapped(class) ? unit_map(unit) + index / 64 : NULL;
+}
+
+/* Whether the block is known to be free. */
+HAK_INLINE bool slab_knows_free(const struct slab *s, const uint64_t *word, const void *p,
+                                uint32_t index)
+{
+    return word != NULL ? (*word >> (index % 64) & 1) != 0 : slab_has_listed(s, p);
 }
 
 /* Takes a block back that is not known to be free: below the frontier by moving that, so that a block
  * which was cut in advance and never used is not touched now; any other among the freed ones. */
-HAK_INLINE void slab_put(struct slab *s, void *p, uint32_t index)
+HAK_INLINE void slab_put(struct slab *s, uint64_t *word, void *p, uint32_t index)
 {
     s->used--;
     if (index + 1 == s->carved) {
-        s->carved--;
-    } else if (slab_is_mapped(s)) {
-        slab_map(s)[index / 64] |= (uint64_t)1 << (index % 64);
+        s->carved = index;
+    } else if (word != NULL) {
+        *word |= (uint64_t)1 << (index % 64);
         s->freed++;
         if (s->lowest > index / 64)
             s->lowest = index / 64;

@@ -4,10 +4,16 @@
 #include "slab/slab.h"
 #include "super/super.h"
 
+static uint64_t *word_of(const struct slab *s, uint32_t index)
+{
+    return slab_word_of(slab_unit(s), s->class, index);
+}
+
 static void put(struct slab *s, void *p)
 {
     size_t offset = (size_t)((char *)p - slab_base(s));
-    slab_put(s, p, class_block_index(&hak_classes[s->class], offset));
+    uint32_t index = class_block_index(&hak_classes[s->class], offset);
+    slab_put(s, word_of(s, index), p, index);
 }
 
 static void class_for_is_the_smallest_that_fits(void **state)
@@ -211,9 +217,9 @@ static void a_map_gives_the_lowest_first(void **state)
 
 static void put_and_look(struct slab *s, void *p, uint32_t index)
 {
-    assert_at(!slab_knows_free(s, p, index), index);
+    assert_at(!slab_knows_free(s, word_of(s, index), p, index), index);
     put(s, p);
-    assert_at(slab_knows_free(s, p, index), index);
+    assert_at(slab_knows_free(s, word_of(s, index), p, index), index);
 }
 
 /* Every block of a full slab but the last freed, each second one first, and taken again in parts. */

@@ -341,7 +341,7 @@ HAK_INLINE size_t put_each(struct heap *h, uint32_t class, void *const *blocks, 
         size_t unit = unit_of(p);
         uintptr_t word = unit_word(unit);
         if (HAK_LIKELY(word == mine)) {
-            put_block(h, class, one_unit ? unit : unit - slab_at(unit)->back, p);
+            put_block(h, class, one_unit ? unit : slab_first_unit(unit), p);
             put++;
         } else {
             return_foreign(h, word, p);

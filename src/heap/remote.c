@@ -116,7 +116,7 @@ HAK_INLINE void receive(struct reception *r, void *p)
     } else if (r->own && magazine_push(magazine_of(r->heap, class), p)) {
         r->in_magazine++;
     } else {
-        put_counted(r->heap, class, unit - slab_at(unit)->back, p);
+        put_counted(r->heap, class, slab_first_unit(unit), p);
     }
 }
 

@@ -117,10 +117,16 @@ HAK_INLINE struct slab *slab_at(size_t unit)
     return hak_region.slabs - unit;
 }
 
-/* The slab a unit belongs to. Safe to call without the lock for a unit that holds a live block. */
+/* First unit of the slab a unit belongs to. Safe to call without the lock for a unit that holds a live block. */
+HAK_INLINE size_t slab_first_unit(size_t unit)
+{
+    return unit - slab_at(unit)->back;
+}
+
+/* The slab itself. Likewise. */
 HAK_INLINE struct slab *slab_of_unit(size_t unit)
 {
-    return slab_at(unit - slab_at(unit)->back);
+    return slab_at(slab_first_unit(unit));
 }
 
 /* The map of a unit that is no slab of mapped blocks is all zeros. */

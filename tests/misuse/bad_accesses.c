@@ -1,14 +1,32 @@
 /* Reads and writes where the program has no block. */
 #include "misuse.h"
 
-/* A block among many, as its neighbours are, which the program then all frees. */
+/* Of blocks by address the one that lies nearest to the one before it. */
+static size_t nearest_to_previous(void *const *blocks, size_t n)
+{
+    size_t nearest = 1;
+    for (size_t i = 2; i < n; i++) {
+        if ((uintptr_t)blocks[i] - (uintptr_t)blocks[i - 1] <
+            (uintptr_t)blocks[nearest] - (uintptr_t)blocks[nearest - 1]) {
+            nearest = i;
+        }
+    }
+    return nearest;
+}
+
+/* A block whose neighbour lives too, among many, which the program then all frees. */
 static void write_beside(const struct how *how, bool behind)
 {
     void *blocks[CROWD_MOST];
     const size_t n = make_crowd(blocks, how->size);
-    void *block = announce(blocks[n / 2]);
+    const size_t neighbour = nearest_to_previous(blocks, n);
+    void *block = announce(blocks[behind ? neighbour - 1 : neighbour]);
     const long bytes = how->variant->amount;
-    memset(offset(block, behind ? (long)how->size : -bytes), 0x41, (size_t)bytes);
+    /* Each byte is another than before: one of 256 would else be written as it is, which is no damage. */
+    unsigned char *place = (unsigned char *)offset(block, behind ? (long)how->size : -bytes);
+    for (long i = 0; i < bytes; i++) {
+        place[i] ^= 0x41;
+    }
     dprintf(STDOUT_FILENO, "written\n");
     free_all(blocks, n);
 }

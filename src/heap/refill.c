@@ -23,6 +23,8 @@ enum {
     BATCH_SHARE = 8,   /* ... unless this share of a magazine is more: it is moved up by a flush */
     CAP_FIRST = 8,     /* slots a magazine starts with */
     SWINGS_ENOUGH = 4, /* swings after which a magazine is made longer */
+    SWING_SHARE = 4,   /* a swing ends with this share of a magazine taken in one go ... */
+    SWING_MIN = 16,    /* ... or so much if it has that: a mix does so once in 65,536 times */
     LONG_BYTES = 128 << 10, /* what fits into the longest magazine of a class */
     BUDGET_MIN = 2 << 20,   /* all capacities together stay within this many bytes ... */
     BUDGET_SHARE = 32,      /* ... and this share of what the heap has in use */
@@ -32,9 +34,7 @@ enum {
     SPARSE_MIN = 8,         /* ... of so many units and more */
     SHRUNK_SHARE = 4,       /* a heap has shrunk at a quarter of the bytes it had in use ... */
     SHRUNK_MIN = 2 << 20,   /* ... if that was worth it */
-    GATHERED_FROM =
-        2 *
-        PARCEL_BLOCKS, /* blocks of a class in use: fewer would each keep a slab while they wait */
+    GATHERED_FROM = 2 * PARCEL_BLOCKS, /* blocks in use: fewer would each keep a slab, waiting */
 };
 
 /* ---- slots ---- */
@@ -162,8 +162,21 @@ static HAK_COLD struct magazine *any_magazine(struct heap *h)
     return magazine_of(h, (first + i) % CLASS_COUNT);
 }
 
-/* Has everything that the last spill left been taken and nothing freed in between? Popping leaves a slot
- * as it is and pushing overwrites it, so the slots tell, without a count on the fast path. If so, more blocks
+/* How many of the oldest blocks that a spill leaves have to be taken in one go for a swing. */
+static uint32_t depth_of_swing(const struct magazine *m, uint32_t class)
+{
+    uint32_t kept = m->cap - spill_batch(m->cap, class) + 1, depth = m->cap / SWING_SHARE;
+    return kept < SWING_MIN ? kept : depth < SWING_MIN ? SWING_MIN : depth;
+}
+
+static uintptr_t sum_of_oldest(const struct magazine *m, uint32_t class)
+{
+    uint32_t depth = depth_of_swing(m, class);
+    return sum_of(magazine_slots(m) + (m->cap - depth), depth);
+}
+
+/* Has the magazine run full, and then dry, the last of it without a block freed in between? Popping leaves a slot as it is and
+ * pushing overwrites it, so the slots tell, without a count on the fast path. If so, more blocks
  * came back than the magazine could take and more were wanted than it had: they swing wider than it is
  * long. Where frees and requests are mixed a magazine runs full and dry as well, but rarely, and a longer
  * one would gain little. */
@@ -173,8 +186,7 @@ static void note_swing(struct heap *h, uint32_t class)
     struct class_slabs *c = &h->classes[class];
     if (c->spilled == 0)
         return;
-    uint32_t kept = m->cap - spill_batch(m->cap, class) + 1;
-    bool swung = sum_of(magazine_slots(m) + (m->cap - kept), kept) == c->spilled;
+    bool swung = sum_of_oldest(m, class) == c->spilled;
     c->spilled = 0;
     if (swung && HAK_UNLIKELY(hak_options.magazines == MAGAZINES_SHUFFLED))
         m = any_magazine(h);
@@ -370,7 +382,7 @@ static void spill(struct heap *h, uint32_t class, void *p)
     heap_put_all(h, class, slots + keep, batch);
     memmove(slots + batch, slots, keep * sizeof *slots);
     slots[batch - 1] = p;
-    h->classes[class].spilled = counts_swings(m, class) ? sum_of(slots + batch - 1, keep + 1) : 0;
+    h->classes[class].spilled = counts_swings(m, class) ? sum_of_oldest(m, class) : 0;
     open_magazine(m, slots + batch - 1);
 }
 

@@ -223,6 +223,33 @@ static void a_magazine_grows_until_a_swing_fits(void **state)
     give_all_back(class);
 }
 
+/* Blocks that come and go in another order while the magazine is half full or more, as in a queue, do not hide what
+ * swings beside them. */
+static void a_queue_beside_a_swing_does_not_hide_it(void **state)
+{
+    (void)state;
+    enum { SWING = 900, TURNS = 60, MESSAGES = 16, STEPS = 30 };
+    uint32_t class = class_for(80);
+    void *waiting[MESSAGES], *sent[MESSAGES];
+    forget_slots();
+    for (size_t k = 0; k < MESSAGES; k++)
+        waiting[k] = alloc(class);
+    for (int i = 0; i < TURNS; i++) {
+        swing(class, SWING);
+        for (int step = 0; step < STEPS; step++) {
+            for (size_t k = 0; k < MESSAGES; k++)
+                sent[k] = alloc(class);
+            for (size_t k = 0; k < MESSAGES; k++)
+                release(waiting[k]);
+            memcpy(waiting, sent, sizeof waiting);
+        }
+    }
+    assert_true(capacity(class) >= SWING);
+    for (size_t k = 0; k < MESSAGES; k++)
+        release(waiting[k]);
+    give_all_back(class);
+}
+
 static uint32_t capacity_after_swings(const char *magazines, bool learn)
 {
     enum { SWING = 900, TURNS = 40 };
@@ -383,6 +410,7 @@ int main(void)
         cmocka_unit_test(slots_are_disjoint_and_come_again),
         cmocka_unit_test(magazines_grow_to_their_bound),
         cmocka_unit_test(a_magazine_grows_until_a_swing_fits),
+        cmocka_unit_test(a_queue_beside_a_swing_does_not_hide_it),
         cmocka_unit_test(how_long_magazines_become_is_a_setting),
         cmocka_unit_test(the_placebo_grows_other_magazines),
         cmocka_unit_test(a_magazine_without_slots_is_refilled_as_a_new_one),

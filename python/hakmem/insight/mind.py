@@ -117,7 +117,7 @@ class Growth:
 
     def sentence(self) -> str:
         reason = (
-            f"{self.swings} times all that it held was taken and more came back than it can hold"
+            f"{self.swings} times more came back than it can hold, and then it was emptied in one go"
             if self.swings
             else "the setting 'magazines' wants it"
         )

@@ -117,7 +117,7 @@ class Growth:
 
     def sentence(self) -> str:
         reason = (
-            f"{self.swings} times more came back than it can hold, and then it was emptied in one go"
+            f"{self.swings} times it ran over, and then was emptied in one go"
             if self.swings
             else "the setting 'magazines' wants it"
         )

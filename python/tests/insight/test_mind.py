@@ -95,7 +95,7 @@ def test_a_magazine_that_grew(tmp_path: Path, hakmem: Run) -> None:
     decisions: Rows = [grown | {"episodes": 4}]
     path = write(tmp_path, {"process": PROCESS, "classes": classes, "decisions": decisions})
     said = " ".join(hakmem("stats", path, "--decisions").stdout.split())
-    assert "after 500 ms a magazine of 48 B blocks 64 -> 128 slots: 4 times all that it" in said
+    assert "after 500 ms a magazine of 48 B blocks 64 -> 128 slots: 4 times it ran over," in said
     told = json.loads(hakmem("stats", path, "--decisions", "--json").stdout)
     assert (told["decisions"][0]["policy"], told["decisions"][0]["to_slots"]) == ("magazine", 128)
 

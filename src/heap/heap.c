@@ -311,11 +311,10 @@ HAK_COLD void heap_trim(struct heap *h, bool with_magazines)
         purge_note_given(purge_slabs(h));
 }
 
-HAK_COLD void heap_put(struct heap *h, struct slab *s, void *p)
+void heap_put(struct heap *h, struct slab *s, void *p)
 {
     if (HAK_UNLIKELY(load_relaxed(&s->heap) != h || s->used == 0))
         die_double_free(p);
-    heap_changed(h, s->class);
     put_counted(h, s->class, slab_unit(s), p);
 }
 
@@ -370,7 +369,7 @@ void heap_put_all(struct heap *h, uint32_t class, void *const *blocks, size_t n)
     probe_flush(class, n);
     if (class < FIRST_MAPPED)
         put = put_each_listed(h, class, blocks, n);
-    else if (class < FIRST_PAGED && c->units == 1)
+    else if (class < FIRST_OF_UNITS)
         put = put_each(h, class, blocks, n, true);
     else
         put = put_each_larger(h, class, blocks, n);

@@ -30,9 +30,9 @@ HAK_INLINE void put_block(struct heap *h, uint32_t class, size_t unit, void *p)
         slab_put_first_or_last(h, s);
 }
 
-/* Without telling that the class has changed (heap_changed). */
 HAK_INLINE void put_counted(struct heap *h, uint32_t class, size_t unit, void *p)
 {
+    heap_changed(h, class);
     h->classes[class].used--;
     h->used_bytes -= hak_classes[class].size;
     put_block(h, class, unit, p);

@@ -93,7 +93,6 @@ struct reception {
     struct heap *heap;
     bool own; /* by the heap's thread itself: its magazines may be used */
     uint32_t blocks, in_magazine;
-    uint32_t class; /* the last one that was told to have changed */
 };
 
 HAK_INLINE void receive(struct reception *r, void *p)
@@ -104,10 +103,6 @@ HAK_INLINE void receive(struct reception *r, void *p)
         os_fatal("free(%p): double free: the block is free already", (uintptr_t)p);
     uint32_t class = class_of_word(word);
     r->blocks++;
-    if (HAK_UNLIKELY(class != r->class)) {
-        heap_changed(r->heap, class);
-        r->class = class;
-    }
     /* The word is stored under the lock of the heap it named before, which is this one if it is
      * still named: then it stays so while the lock is held. */
     if (HAK_UNLIKELY(heap_of_word(word) != r->heap)) {
@@ -115,9 +110,18 @@ HAK_INLINE void receive(struct reception *r, void *p)
         inbox_push(heap_of_word(word), p, hak_classes[class].size);
     } else if (r->own && magazine_push(magazine_of(r->heap, class), p)) {
         r->in_magazine++;
+        heap_changed(r->heap, class);
+    } else if (HAK_LIKELY(class_is_plain(class))) {
+        put_counted(r->heap, class, unit, p);
     } else {
-        put_counted(r->heap, class, slab_first_unit(unit), p);
+        heap_put(r->heap, slab_of_unit(unit), p);
     }
+}
+
+/* One that comes alone: a parcel, or a block that none could be had for. */
+static HAK_NOINLINE void receive_one(struct reception *r, void *p)
+{
+    receive(r, p);
 }
 
 /* The sender's block comes back to the sender as any remote block does, but not by way of an outbox,
@@ -128,7 +132,7 @@ static void parcel_delete(struct reception *r, struct parcel *c)
     if (word == WORD_SAMPLED) /* hak_free_sized_inline had put it into the sender's magazine */
         (void)sampled_free(c);
     else if (heap_of_word(word) == r->heap)
-        receive(r, c);
+        receive_one(r, c);
     else
         inbox_push(heap_of_word(word), c, sizeof *c);
 }
@@ -150,13 +154,13 @@ void inbox_drain(struct heap *h, bool own)
     struct block *node = exchange_acq_rel(&h->inbox, NULL);
     show_inbox(h, load_relaxed(&h->inbox_bytes), 0);
     store_relaxed(&h->inbox_bytes, (size_t)0);
-    struct reception r = {.heap = h, .own = own, .class = CLASS_COUNT};
+    struct reception r = {.heap = h, .own = own};
     for (struct block *next; node != NULL; node = next) {
         next = node_memory(node)->next;
         if (is_parcel(node))
             receive_parcel(&r, (struct parcel *)node_memory(node));
         else
-            receive(&r, node);
+            receive_one(&r, node);
     }
     count(h, COUNTER_remote_drained, r.blocks);
     count(h, COUNTER_remote_to_magazine, r.in_magazine);
@@ -168,7 +172,7 @@ void inbox_drain(struct heap *h, bool own)
  * would have cost the program. */
 static void take_home(struct heap *h, struct parcel *c, bool locked)
 {
-    struct reception r = {.heap = h, .own = true, .class = CLASS_COUNT};
+    struct reception r = {.heap = h, .own = true};
     if (!locked)
         lock_take(&h->lock);
     receive_parcel(&r, c);

@@ -18,7 +18,8 @@ const struct class_info hak_classes[CLASS_COUNT] = {
 #define CLASS(index, from, size, units, slots)                                                     \
     _Static_assert((units) <= 8 && (CAPACITY(size, units) >= 2) == ((index) < FIRST_PAGED) &&      \
                        (size) % 8 == 0 &&                                                          \
-                       ((index) < FIRST_MAPPED || CAPACITY(size, units) <= MAP_WORDS * 64),        \
+                       ((index) < FIRST_MAPPED || CAPACITY(size, units) <= MAP_WORDS * 64) &&      \
+                       ((index) < FIRST_OF_UNITS || (index) >= FIRST_PAGED) == ((units) == 1),     \
                    "class " #index);
 #include "slab/size_classes.def"
 #undef CLASS

@@ -44,6 +44,9 @@ HAK_INLINE struct block *link_code(const struct block *b, const struct block *ne
  * below that a list through the blocks, several of which share a line. */
 enum { FIRST_MAPPED = CLASS_4, MAP_WORDS = 16 };
 
+/* From here on a slab is several units. */
+enum { FIRST_OF_UNITS = CLASS_57 };
+
 /* From here on a slab is one block, of pages and not of units, and starts at any page. At most one starts in a
  * unit. */
 enum { FIRST_PAGED = CLASS_81 };
@@ -143,6 +146,12 @@ HAK_INLINE uint64_t *slab_map(const struct slab *s)
 HAK_INLINE bool class_is_mapped(uint32_t class)
 {
     return class - FIRST_MAPPED < FIRST_PAGED - FIRST_MAPPED;
+}
+
+/* Neither on a list nor in a slab of several units or of pages: most blocks of most programs. */
+HAK_INLINE bool class_is_plain(uint32_t class)
+{
+    return class - FIRST_MAPPED < FIRST_OF_UNITS - FIRST_MAPPED;
 }
 
 HAK_INLINE bool slab_is_mapped(const struct slab *s)

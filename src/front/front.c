@@ -449,9 +449,9 @@ static void *resize_pages(void *p, uintptr_t word, size_t size)
     void *q = NULL;
     struct heap *h = own_heap(thread_enter());
     struct slab *s = slab_at(unit_of(p));
-    if (s->sampled) /* what follows is another request */
-        sampled_forget(p);
-    s->sampled = false;
+    bool sampled = s->sampled;
+    uint32_t record = sampled ? sampled_detach(p) : 0;
+    s->sampled = false; /* once the block has moved, the line is another's */
     if (word == WORD_RUN && size > SLAB_MAX && size <= RUN_MAX)
         q = run_resize(h, unit_of(p), size) ? p : NULL;
     else if (word == WORD_BIG && size > RUN_MAX && size <= PTRDIFF_MAX) {
@@ -459,7 +459,9 @@ static void *resize_pages(void *p, uintptr_t word, size_t size)
         q = big_resize(unit_of(p), size);
         purge_note_big();
     }
-    if (q != NULL)
+    if (sampled && sampled_settle(record, q == NULL))
+        s->sampled = true;
+    if (q != NULL) /* what is resized counts as another request */
         note_pages(h, q, size);
     purge_show();
     thread_leave();

@@ -95,7 +95,8 @@ struct reception {
     uint32_t blocks, in_magazine;
 };
 
-HAK_INLINE void receive(struct reception *r, void *p)
+/* `many`: for a loop, where what most blocks are is worth code of its own. */
+HAK_INLINE void receive(struct reception *r, void *p, bool many)
 {
     size_t unit = unit_of(p); /* in a parcel, that a program has written to, it may be any */
     uintptr_t word = HAK_LIKELY(unit < hak_region.units) ? unit_word(unit) : WORD_NONE;
@@ -111,7 +112,7 @@ HAK_INLINE void receive(struct reception *r, void *p)
     } else if (r->own && magazine_push(magazine_of(r->heap, class), p)) {
         r->in_magazine++;
         heap_changed(r->heap, class);
-    } else if (HAK_LIKELY(class_is_plain(class))) {
+    } else if (many && HAK_LIKELY(class_is_plain(class))) {
         put_counted(r->heap, class, unit, p);
     } else {
         heap_put(r->heap, slab_of_unit(unit), p);
@@ -121,7 +122,7 @@ HAK_INLINE void receive(struct reception *r, void *p)
 /* One that comes alone: a parcel, or a block that none could be had for. */
 static HAK_NOINLINE void receive_one(struct reception *r, void *p)
 {
-    receive(r, p);
+    receive(r, p, false);
 }
 
 /* The sender's block comes back to the sender as any remote block does, but not by way of an outbox,
@@ -143,7 +144,7 @@ static void receive_parcel(struct reception *r, struct parcel *c)
     for (uint32_t i = 0; i < c->count; i++)
         __builtin_prefetch(slab_at(unit_of(c->blocks[i])), 1);
     for (uint32_t i = 0; i < c->count; i++)
-        receive(r, c->blocks[i]);
+        receive(r, c->blocks[i], true);
     parcel_delete(r, c);
 }
 

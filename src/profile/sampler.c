@@ -230,7 +230,8 @@ static void keep_peak(struct live_area *a, uint64_t now)
     store_relaxed(&a->process[0].sampled_peak_ms, now);
 }
 
-static void forget(struct record *r, const struct trace *by)
+/* One that stands in no bucket. */
+static void end_record(struct record *r, const struct trace *by)
 {
     struct live_area *a = own_area();
     uint64_t now = os_now_ms();
@@ -250,10 +251,15 @@ static void forget(struct record *r, const struct trace *by)
         show_sums(a, now);
         timeline_note(a, now, sampler.sampled);
     }
-    unlink_record(r);
     r->address = 0;
     r->next = sampler.free;
     sampler.free = (uint32_t)(r - records + 1);
+}
+
+static void forget(struct record *r, const struct trace *by)
+{
+    unlink_record(r);
+    end_record(r, by);
 }
 
 /* ---- blocks ---- */
@@ -449,6 +455,32 @@ void sampled_forget(const void *p)
     if (r != NULL)
         forget(r, &by);
     lock_release(&sampler.lock);
+}
+
+uint32_t sampled_detach(const void *p)
+{
+    if (!enter()) {
+        note_ended(p);
+        return 0;
+    }
+    struct record *r = find_record((uintptr_t)p);
+    if (r != NULL)
+        unlink_record(r);
+    lock_release(&sampler.lock);
+    return r != NULL ? (uint32_t)(r - records + 1) : 0;
+}
+
+bool sampled_settle(uint32_t detached, bool as_it_was)
+{
+    struct trace by = here();
+    if (detached == 0 || !enter())
+        return false;
+    if (as_it_was)
+        link_record(&records[detached - 1]);
+    else
+        end_record(&records[detached - 1], &by);
+    lock_release(&sampler.lock);
+    return as_it_was;
 }
 
 bool sampled_free(void *p)

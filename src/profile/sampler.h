@@ -54,6 +54,11 @@ void *sampled_alloc(struct sampler *s, size_t size, uint32_t class, bool *zeroed
 bool sampled_note(struct sampler *s, const void *p, size_t size, size_t usable);
 void sampled_forget(const void *p);
 
+/* While a block of pages is resized, which may move it and give its address to another, its record stands under none
+ * (0: it has no record). Then the record ends, or the block is as it was and has it again. Whether it is a sample. */
+uint32_t sampled_detach(const void *p);
+bool sampled_settle(uint32_t detached, bool as_it_was);
+
 /* Frees a sampled block of a slab's size; false: there is none at p. */
 bool sampled_free(void *p);
 

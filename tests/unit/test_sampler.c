@@ -192,6 +192,26 @@ static void sampled_blocks_are_resized_zeroed_and_aligned(void **state)
     assert_true(sites_sums().live_bytes == before.live_bytes);
 }
 
+/* Whoever runs out of memory wants to know what has it. */
+static void a_realloc_that_fails_leaves_the_sample(void **state)
+{
+    (void)state;
+    static const size_t large[] = {100000, 600000, 3000000};
+    sample_every(1, 2);
+    for (size_t i = 0; i < sizeof large / sizeof large[0]; i++) {
+        struct sums before = sites_sums();
+        void *p = front_alloc(large[i]);
+        struct sums during = sites_sums();
+        assert_true(during.live_bytes == before.live_bytes + (double)large[i]);
+        assert_null(front_realloc(p, (size_t)PTRDIFF_MAX));
+        struct sums after = sites_sums();
+        assert_true(after.live_bytes == during.live_bytes);
+        assert_int_equal(after.live_samples, during.live_samples);
+        front_free(p);
+        assert_true(sites_sums().live_bytes == before.live_bytes);
+    }
+}
+
 /* Blocks of all sizes at once: bytes, objects and rounding are estimated from some thousand samples. */
 static void estimates_hold_for_a_mix_of_sizes(void **state)
 {
@@ -435,6 +455,7 @@ int main(void)
         cmocka_unit_test(blocks_of_the_arena_are_like_their_classes),
         cmocka_unit_test(with_every_block_sampled_all_is_known),
         cmocka_unit_test(sampled_blocks_are_resized_zeroed_and_aligned),
+        cmocka_unit_test(a_realloc_that_fails_leaves_the_sample),
         cmocka_unit_test(estimates_hold_for_a_mix_of_sizes),
         cmocka_unit_test(a_pair_that_never_refills_is_seen),
         cmocka_unit_test(the_peak_is_remembered_by_site),

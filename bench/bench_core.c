@@ -19,6 +19,7 @@ static const struct shape shapes[] = {
     {"hot32", run_hot32, {0}},
     {"lifo", run_lifo, {16, 64, 512, 1024}},
     {"random", run_random, {256, 4096, 65536, 1000000}},
+    {"flags", run_flags, {4096, 65536}},
     {"pingpong", run_pingpong, {0}},
     {"cycle", run_cycle, {65536, 262144, 2097152}},
     {"cycle_fill", run_cycle_fill, {65536, 262144, 2097152}},
@@ -46,8 +47,8 @@ static void print_usage(FILE *out)
     fputs("usage: bench_core SHAPE [ARGUMENT] [OPTION VALUE]...\n"
           "       bench_core --list\n"
           "\n"
-          "  hot32          lifo SIZE        random LIVE      pingpong       produce\n"
-          "  cycle SIZE     cycle_fill SIZE  cycle8 SIZE      peak\n"
+          "  hot32          lifo SIZE        random LIVE      flags LIVE     pingpong\n"
+          "  cycle SIZE     cycle_fill SIZE  cycle8 SIZE      produce        peak\n"
           "\n"
           "  --list         the standard set, one shape and argument per line\n"
           "  --seed N       of the random sizes and slots (1)\n"

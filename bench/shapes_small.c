@@ -1,4 +1,4 @@
-/* Small blocks, one thread: hot32, lifo, random. */
+/* Small blocks, one thread: hot32, lifo, random, flags. */
 #include "bench_core.h"
 
 #define HOT_SIZE 32
@@ -6,6 +6,7 @@
 #define RANDOM_MIN 16
 #define RANDOM_SPREAD 1025 /* 16 .. 1040 */
 #define RANDOM_MEAN 528
+#define FLAGS_SIZE 24
 
 static void hot_step(void *state, uint64_t pairs)
 {
@@ -100,4 +101,52 @@ void run_random(const struct options *options, size_t live, struct outcome *outc
     for (uint32_t slot = 0; slot < mix.live; slot++) {
         give_back(mix.table[slot], slot);
     }
+}
+
+struct flags {
+    void **table;
+    uint32_t live;
+    uint64_t random;
+};
+
+/* Its own writing instead of take(): a byte, and whatever an allocator left there stays. */
+static void *take_flagged(uint32_t slot)
+{
+    char *block = malloc(FLAGS_SIZE);
+    if (block == NULL) {
+        die("out of memory");
+    }
+    *(volatile char *)block = (char)slot;
+    return block;
+}
+
+static void flags_step(void *state, uint64_t pairs)
+{
+    struct flags *flags = state;
+    void **table = flags->table;
+    for (uint64_t done = 0; done < pairs; done += flags->live) {
+        for (uint32_t slot = 0; slot < flags->live; slot++) {
+            table[slot] = take_flagged(slot);
+        }
+        for (uint32_t left = flags->live; left > 0; left--) {
+            uint32_t slot = below((uint32_t)(next_random(&flags->random) >> 32), left);
+            free(table[slot]);
+            table[slot] = table[left - 1];
+        }
+    }
+}
+
+void run_flags(const struct options *options, size_t live, struct outcome *outcome)
+{
+    if (live > UINT32_MAX) {
+        die("flags: too many live objects");
+    }
+    struct flags flags = {
+        .table = harness_table(live * sizeof(void *)),
+        .live = (uint32_t)live,
+        .random = seeded(options->seed, 0),
+    };
+    outcome->rss_start_kib = rss_now_kib();
+    outcome->live_bytes = live * FLAGS_SIZE;
+    measure_steps(options, flags_step, &flags, 20000000, live, outcome);
 }

@@ -87,7 +87,7 @@ static void verify_list(struct verification *v, const struct slab *s)
             if (left == 0 || holds(&v->held[i], b))
                 die_double_free((void *)(uintptr_t)b);
         }
-        b = link_code(b, b->next);
+        b = link_code(s, b, b->next);
     }
 }
 

@@ -38,20 +38,29 @@ uint32_t class_for_aligned(size_t size, size_t alignment)
     return class < FIRST_PAGED || alignment <= hak_region.page_size ? class : CLASS_COUNT;
 }
 
+/* The salt lies above the bits in which two addresses of a unit differ. */
+static void begin_list(struct slab *s)
+{
+    static _Atomic uint64_t begun;
+    s->free = NULL; /* or no bit set, and none before word 0 */
+    if (s->class < FIRST_MAPPED)
+        s->salt = add_relaxed(&begun, 1) << UNIT_SHIFT;
+}
+
 void slab_init(size_t unit, uint32_t class, struct heap *owner, bool zeroed)
 {
     uint32_t units = hak_classes[class].units;
     for (uint32_t i = 0; i < units; i++)
         slab_at(unit + i)->back = (uint8_t)i;
     struct slab *s = slab_at(unit);
-    s->free = NULL; /* or no bit set, and none before word 0 */
+    s->class = (uint8_t) class;
+    begin_list(s);
     store_relaxed(&s->heap, owner);
     s->used = 0;
     s->carved = s->high = 0;
     s->next = s->prev = 0;
     if (class < FIRST_PAGED)
         s->run_at = 0;
-    s->class = (uint8_t) class;
     s->listed = false;
     s->zeroed = zeroed;
     s->purged = s->used_then = 0;
@@ -66,7 +75,7 @@ void slab_clear(struct slab *s)
 void slab_restart(struct slab *s)
 {
     slab_clear(s);
-    s->free = NULL; /* or no bit set, and none before word 0 */
+    begin_list(s);
     s->carved = 0;
 }
 
@@ -81,10 +90,10 @@ HAK_COLD bool slab_lists(const struct slab *s, const void *p, bool *damaged)
             return false;
         }
         if (b == p) {
-            *damaged = !block_looks_linked(b);
+            *damaged = !block_looks_linked(s, b);
             return true;
         }
-        b = link_code(b, __atomic_load_n(&b->next, __ATOMIC_RELAXED));
+        b = link_code(s, b, __atomic_load_n(&b->next, __ATOMIC_RELAXED));
     }
     return false;
 }
@@ -92,7 +101,7 @@ HAK_COLD bool slab_lists(const struct slab *s, const void *p, bool *damaged)
 bool slab_has_listed(const struct slab *s, const void *p)
 {
     bool damaged;
-    return s->free != NULL && HAK_UNLIKELY(block_looks_linked(p)) && slab_lists(s, p, &damaged);
+    return s->free != NULL && HAK_UNLIKELY(block_looks_linked(s, p)) && slab_lists(s, p, &damaged);
 }
 
 HAK_COLD void die_overwritten(const struct block *b)
@@ -109,9 +118,9 @@ static uint32_t take_listed(struct slab *s, void **out, uint32_t n)
     uint32_t taken = 0, most = s->carved - s->used;
     struct block *b = s->free;
     for (; taken < n && b != NULL; taken++) {
-        if (HAK_UNLIKELY(!block_looks_linked(b) || taken == most))
+        if (HAK_UNLIKELY(!block_looks_linked(s, b) || taken == most))
             die_overwritten(b);
-        struct block *next = link_code(b, b->next);
+        struct block *next = link_code(s, b, b->next);
         b->next = NULL;
         out[taken] = b;
         b = next;

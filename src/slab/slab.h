@@ -28,16 +28,11 @@ struct class_info {
 extern const struct class_info hak_classes[CLASS_COUNT] __attribute__((visibility("hidden")));
 
 /* A free block of a list: its first word links it, nothing else of it is touched. In a slab's list that word is
- * the exclusive or of the next block's address, its own and a key: what a program writes there leads nowhere, and
- * a block that is in the list already shows it. */
+ * the exclusive or of the next block's address, its own, a key and the slab's salt: what a program writes there leads
+ * nowhere, and a block that is in the list already shows it. */
 struct block {
     struct block *next;
 };
-
-HAK_INLINE struct block *link_code(const struct block *b, const struct block *next)
-{
-    return (struct block *)((uintptr_t)next ^ (uintptr_t)b ^ hak_region.key);
-}
 
 /* What is known of a slab's freed blocks: from 64 bytes on a bit for each, in the region's side array, so
  * that none of them is touched while it is free (it may have been for long, or in another thread's cache);
@@ -83,7 +78,12 @@ struct slab {
     uint16_t key; /* of a run or big block: mind/keep.h, if keys depend on the call stack */
     /* What the live area says of the unit. Stored by whom the unit belongs to, read by who makes an area. */
     _Atomic uint32_t shown;
-    size_t size; /* of a run or big block: usable bytes */
+    union {
+        size_t size; /* of a run or big block: usable bytes */
+        /* Of a slab with a list, other than that of every list before: programs that write little into a block leave
+         * an old link's upper bytes there, which must not look like one of this list. */
+        uint64_t salt;
+    };
     union {
         size_t granules; /* of a big block */
         struct { /* of a slab, at its last slab_purge: pages without a block, blocks in use + 1 */
@@ -230,11 +230,17 @@ HAK_INLINE char *slab_frontier(const struct slab *s)
     return slab_base(s) + (size_t)s->carved * hak_classes[s->class].size;
 }
 
-/* Whether the first word is a link of a slab's list: it leads into the same unit, or ends the list. */
-HAK_INLINE bool block_looks_linked(const struct block *b)
+HAK_INLINE struct block *link_code(const struct slab *s, const struct block *b,
+                                   const struct block *next)
 {
-    uintptr_t code = (uintptr_t)b->next ^ hak_region.key; /* the next block's address ^ its own */
-    return code >> UNIT_SHIFT == 0 || code == (uintptr_t)b;
+    return (struct block *)((uintptr_t)next ^ (uintptr_t)b ^ hak_region.key ^ s->salt);
+}
+
+/* Whether the first word is a link of the slab's list: it leads into the same unit, or ends the list. */
+HAK_INLINE bool block_looks_linked(const struct slab *s, const struct block *b)
+{
+    uintptr_t next = (uintptr_t)link_code(s, b, b->next);
+    return (next ^ (uintptr_t)b) >> UNIT_SHIFT == 0 || next == 0;
 }
 
 /* Whether the block is in the slab's list of free blocks. `*damaged`: its own link, or one before it, leads nowhere. */
@@ -274,7 +280,7 @@ HAK_INLINE void slab_put(struct slab *s, uint64_t *word, void *p, uint32_t index
             s->lowest = index / 64;
     } else {
         struct block *b = p;
-        b->next = link_code(b, s->free);
+        b->next = link_code(s, b, s->free);
         s->free = b;
     }
 }

@@ -159,13 +159,13 @@ static void overwritten_links(void **state)
         hak_free(blocks[i]);
     hak_purge();
     struct slab *s = slab_of_unit(unit_of(blocks[BLOCKS / 2]));
-    struct block *first = s->free, *second = link_code(first, first->next);
+    struct block *first = s->free, *second = link_code(s, first, first->next);
     assert_non_null(second);
     first->next = (struct block *)(uintptr_t)0x1234567890;
     assert_int_equal(find(first).kind, PLACE_FREE);
     assert_true(HAK_CHECKED || HAK_SECURE ||
                 says(second, "list of free blocks has been overwritten"));
-    first->next = link_code(first, second);
+    first->next = link_code(s, first, second);
     for (size_t i = 1; i < BLOCKS; i += 2)
         hak_free(blocks[i]);
 }

@@ -209,6 +209,36 @@ static void a_list_says_where_it_was_overwritten(void **state)
     drop_slab(unit);
 }
 
+/* A program that writes a byte, or none, leaves what the list had there: it is not asked of the whole list whether each such
+ * block is in it. */
+static void what_an_earlier_list_left_is_no_link(void **state)
+{
+    (void)state;
+    enum { BLOCKS = 100 };
+    size_t unit = make_slab(class_for(48));
+    struct slab *s = slab_at(unit);
+    void *p[BLOCKS];
+    for (int life = 0; life < 3; life++) {
+        assert_int_equal(slab_take(s, p, BLOCKS), BLOCKS);
+        for (int i = 0; i < BLOCKS; i++) {
+            *(char *)p[i] = (char)i;
+            assert_at(!block_looks_linked(s, p[i]), i);
+        }
+        for (int i = 0; i < BLOCKS; i++)
+            put(s, p[i]);
+        for (int i = 0; i < BLOCKS - 1; i++) /* the last one moved the frontier */
+            assert_at(block_looks_linked(s, p[i]), i);
+        assert_int_equal(s->used, 0);
+        if (life == 0) {
+            slab_restart(s);
+        } else {
+            slab_clear(s);
+            slab_init(unit, s->class, NULL, false);
+        }
+    }
+    drop_slab(unit);
+}
+
 static void a_map_gives_the_lowest_first(void **state)
 {
     (void)state;
@@ -320,6 +350,7 @@ int main(void)
         cmocka_unit_test(take_goes_by_address),
         cmocka_unit_test(a_list_gives_the_newest_first),
         cmocka_unit_test(a_list_says_where_it_was_overwritten),
+        cmocka_unit_test(what_an_earlier_list_left_is_no_link),
         cmocka_unit_test(a_map_gives_the_lowest_first),
         cmocka_unit_test(a_map_finds_every_freed_block),
         cmocka_unit_test(a_freed_block_is_hardly_touched),

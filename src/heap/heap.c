@@ -14,7 +14,10 @@
 #include "purge/show.h"
 #include "super/super.h"
 
-enum { PREFAULT_FROM = 64 }; /* slabs of a class from which on the next one will be filled, too */
+enum {
+    PREFAULT_FROM = 64, /* slabs of a class from which on the next one will be filled, too */
+    DENSE_FROM = 4      /* from which on it is little, beside them, what is lost if it is not */
+};
 
 /* Rows that do not belong into an array are folded onto its entry 0, which the first row then
  * overwrites on purpose or nobody reads. */
@@ -85,10 +88,13 @@ void slab_unlist(struct heap *h, struct slab *s)
 /* ---- slabs come and go ---- */
 
 /* Memory for a slab: units, or pages for a block that is a slab by itself. Returns its first unit. */
-static ptrdiff_t slab_memory_take(uint32_t class, bool *zeroed)
+static ptrdiff_t slab_memory_take(const struct heap *h, uint32_t class, bool *zeroed)
 {
+    uint32_t units = hak_classes[class].units;
+    if (units == 1 && class < FIRST_PAGED && h->classes[class].slabs >= DENSE_FROM)
+        return units_take_dense(zeroed);
     if (class < FIRST_PAGED)
-        return units_take(hak_classes[class].units, zeroed);
+        return units_take(units, zeroed);
     ptrdiff_t page = pages_take(pages_for(class_slab_bytes(class)), 1, zeroed);
     if (page < 0)
         return REGION_NONE;
@@ -117,7 +123,7 @@ static struct slab *slab_unused_to_owned(struct heap *h, uint32_t class)
 {
     bool zeroed;
     uint32_t units = hak_classes[class].units;
-    ptrdiff_t unit = slab_memory_take(class, &zeroed);
+    ptrdiff_t unit = slab_memory_take(h, class, &zeroed);
     if (unit < 0) {
         count(h, COUNTER_pool_miss, 1);
         return NULL;

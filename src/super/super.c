@@ -15,8 +15,9 @@ enum {
 
 #define GROUPS (((size_t)1 << 42) / GRANULE_SIZE / BITS)
 
-/* SuperSlabs of single units, and of longer stretches. */
-enum kind { SINGLES, STRETCHES, KINDS };
+/* SuperSlabs of single units, of those in a large heap that are going to be filled, and of longer stretches. Those of the
+ * second kind may have huge pages. */
+enum kind { SINGLES, DENSE, STRETCHES, KINDS };
 
 /* One bit per granule. `available`: has a free unit. `purgeable`: may have free dirty units. Both
  * are hints that err on the side of a look too many: a bit is set after the mask it stands for, and
@@ -37,22 +38,17 @@ static _Atomic uint64_t *purgeable_bits(size_t granule)
     return &super_groups[granule / BITS].purgeable;
 }
 
-static void bit_set(_Atomic uint64_t *bits, size_t granule)
+HAK_INLINE void bit_set(_Atomic uint64_t *bits, size_t granule)
 {
     or_release(bits, (uint64_t)1 << (granule % BITS));
 }
 
-static void bit_clear(_Atomic uint64_t *bits, size_t granule)
+HAK_INLINE void bit_clear(_Atomic uint64_t *bits, size_t granule)
 {
     and_acquire(bits, ~((uint64_t)1 << (granule % BITS)));
 }
 
-static enum kind kind_for(uint32_t n)
-{
-    return n == 1 ? SINGLES : STRETCHES;
-}
-
-static _Atomic uint64_t *available_bits(size_t granule)
+HAK_INLINE _Atomic uint64_t *available_bits(size_t granule)
 {
     return &super_groups[granule / BITS].available[load_relaxed(&super_at(granule)->kind)];
 }
@@ -116,13 +112,26 @@ static bool taken_zeroed(size_t granule, uint32_t mask)
     return (load_relaxed(&super_at(granule)->written) & mask) == 0;
 }
 
-/* Units of a SuperSlab that are all dirty, or failing that any if `clean` ones will do. */
-static ptrdiff_t take_in(size_t granule, uint32_t n, bool clean, bool *zeroed)
+/* What is wanted of units: for which kind of use, how many in a row. */
+struct want {
+    enum kind kind;
+    uint32_t n;
+};
+
+/* Units whose pages are there. Those of a huge page that nobody has written to are for who fills them. */
+static uint32_t have_pages(struct super *s, enum kind kind)
+{
+    return load_relaxed(kind == DENSE ? &s->dirty : &s->written);
+}
+
+/* Units of a SuperSlab that all have pages, or failing that any if `clean` ones will do. */
+static ptrdiff_t take_in(size_t granule, struct want want, bool clean, bool *zeroed)
 {
     struct super *s = super_at(granule);
+    uint32_t n = want.n;
     for (;;) {
         uint32_t free = load_relaxed(&s->free);
-        uint32_t starts = runs_in(free & load_relaxed(&s->dirty), n);
+        uint32_t starts = runs_in(free & have_pages(s, want.kind), n);
         if (starts == 0 && clean)
             starts = runs_in(free, n);
         if (starts == 0)
@@ -135,7 +144,7 @@ static ptrdiff_t take_in(size_t granule, uint32_t n, bool clean, bool *zeroed)
     }
 }
 
-static ptrdiff_t take_of_kind(enum kind kind, uint32_t n, bool clean, bool *zeroed)
+static ptrdiff_t take_of_kind(enum kind kind, struct want want, bool clean, bool *zeroed)
 {
     size_t words = (region_top() + BITS - 1) / BITS;
     for (size_t w = 0; w < words; w++) {
@@ -145,7 +154,7 @@ static ptrdiff_t take_of_kind(enum kind kind, uint32_t n, bool clean, bool *zero
         if (!clean)
             bits &= load_relaxed(&super_groups[w].purgeable);
         for (; bits != 0; bits &= bits - 1) {
-            ptrdiff_t got = take_in(w * BITS + lowest_bit(bits), n, clean, zeroed);
+            ptrdiff_t got = take_in(w * BITS + lowest_bit(bits), want, clean, zeroed);
             if (got >= 0)
                 return got;
         }
@@ -154,17 +163,17 @@ static ptrdiff_t take_of_kind(enum kind kind, uint32_t n, bool clean, bool *zero
 }
 
 /* Stage 2: unused units of existing SuperSlabs, those first whose pages are there. For a single unit one
- * out of a SuperSlab of stretches is better than a page fault for each of its pages. */
-static ptrdiff_t take_existing(uint32_t n, bool *zeroed)
+ * out of a SuperSlab of another kind is better than a page fault for each of its pages. */
+static ptrdiff_t take_existing(struct want want, bool *zeroed)
 {
-    enum kind kind = kind_for(n);
     ptrdiff_t got = REGION_NONE;
-    if (units_dirty() >= n) {
-        got = take_of_kind(kind, n, false, zeroed);
-        if (got < 0 && kind == SINGLES)
-            got = take_of_kind(STRETCHES, n, false, zeroed);
+    if (units_dirty() >= want.n) {
+        got = take_of_kind(want.kind, want, false, zeroed);
+        for (enum kind other = SINGLES; got < 0 && want.n == 1 && other < KINDS; other++)
+            if (other != want.kind)
+                got = take_of_kind(other, want, false, zeroed);
     }
-    return got >= 0 ? got : take_of_kind(kind, n, true, zeroed);
+    return got >= 0 ? got : take_of_kind(want.kind, want, true, zeroed);
 }
 
 /* Which pages it is to have. A young heap has small ones: the first touch of a huge page would be a good part of all that
@@ -173,15 +182,14 @@ static bool advise(size_t granule, enum kind kind, bool fresh)
 {
     if (!hak_options.huge_pages)
         return false;
-    size_t bytes = load_relaxed(&hak_supers.mapped) << GRANULE_SHIFT;
-    if (kind == SINGLES && bytes >= hak_options.huge_min && !pressure_is(PRESSURE_NEAR))
+    if (kind == DENSE && !pressure_is(PRESSURE_NEAR))
         return huge_advise(granule, fresh);
     os_advise_huge(granule_address(granule), GRANULE_SIZE, false);
     return false;
 }
 
 /* Stage 3. */
-static ptrdiff_t take_new(uint32_t n, bool *zeroed)
+static ptrdiff_t take_new(struct want want, bool *zeroed)
 {
     ptrdiff_t granule = region_take(1, GRANULE_SIZE, zeroed);
     if (granule < 0)
@@ -190,14 +198,14 @@ static ptrdiff_t take_new(uint32_t n, bool *zeroed)
     add_relaxed(&hak_supers.made, 1);
     probe_super_new();
     struct super *s = super_at((size_t)granule);
-    store_relaxed(&s->kind, (uint8_t)kind_for(n));
+    store_relaxed(&s->kind, (uint8_t)want.kind);
     /* The first touch of a huge page brings the pages of all units. */
-    bool has_pages = advise((size_t)granule, kind_for(n), *zeroed) || !*zeroed;
+    bool has_pages = advise((size_t)granule, want.kind, *zeroed) || !*zeroed;
     store_relaxed(&s->written, *zeroed ? 0 : (uint32_t)ALL_FREE);
     store_relaxed(&s->dirty, has_pages ? (uint32_t)ALL_FREE : 0);
     if (has_pages)
         add_relaxed(&hak_supers.dirty, GRANULE_UNITS);
-    uint32_t mine = run_mask(0, n);
+    uint32_t mine = run_mask(0, want.n);
     taken_zeroed((size_t)granule, mine);
     uint32_t rest = (uint32_t)ALL_FREE & ~mine;
     if (rest != 0)
@@ -207,12 +215,21 @@ static ptrdiff_t take_new(uint32_t n, bool *zeroed)
     return granule * (ptrdiff_t)GRANULE_UNITS;
 }
 
+static ptrdiff_t take(struct want want, bool *zeroed)
+{
+    ptrdiff_t got = take_existing(want, zeroed);
+    return got >= 0 ? got : take_new(want, zeroed);
+}
+
 ptrdiff_t units_take(uint32_t n, bool *zeroed)
 {
-    ptrdiff_t got = take_existing(n, zeroed);
-    if (got < 0)
-        got = take_new(n, zeroed);
-    return got;
+    return take((struct want){n == 1 ? SINGLES : STRETCHES, n}, zeroed);
+}
+
+ptrdiff_t units_take_dense(bool *zeroed)
+{
+    bool large = load_relaxed(&hak_supers.mapped) << GRANULE_SHIFT >= hak_options.huge_min;
+    return take((struct want){large && hak_options.huge_pages ? DENSE : SINGLES, 1}, zeroed);
 }
 
 void units_give(size_t first, uint32_t n, uint32_t touched)

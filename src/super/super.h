@@ -27,10 +27,13 @@ HAK_INLINE struct super *super_at(size_t granule)
 
 /* Takes n <= 32 neighbouring units of one SuperSlab. Returns the first one's index or REGION_NONE;
  * `*zeroed`: all of them read as zeros. Single units and longer stretches come from SuperSlabs of
- * their own: single ones are slabs that fill up, so that huge pages pay there, and longer ones are
- * not cut short by them. But memory whose pages are there comes first, whatever its kind, for a single
- * unit. */
+ * their own, so that longer ones are not cut short by single ones. But memory whose pages are there comes
+ * first, whatever its kind, for a single unit. */
 ptrdiff_t units_take(uint32_t n, bool *zeroed);
+
+/* The same for one unit that is going to be filled. In a large heap these have SuperSlabs of their own, where huge pages pay:
+ * of others the kernel would bring 2 MiB where a few pages are touched. */
+ptrdiff_t units_take_dense(bool *zeroed);
 
 /* Gives units back, of which the first `touched` may have been written to. */
 void units_give(size_t first, uint32_t n, uint32_t touched);

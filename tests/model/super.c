@@ -10,6 +10,7 @@ static size_t last; /* the only unit that is free */
 static void touch(void)
 {
     (void)load_relaxed(&super_groups[0].available[SINGLES]);
+    (void)load_relaxed(&super_groups[0].available[DENSE]);
     (void)load_relaxed(&super_groups[0].available[STRETCHES]);
     (void)load_relaxed(&super_groups[0].purgeable);
     struct super *s = super_at(0);
@@ -39,7 +40,7 @@ static bool take_unless_new(uint64_t **out)
 {
     /* A second SuperSlab would be right, and is not the matter here. */
     bool zeroed;
-    ptrdiff_t unit = take_existing(1, &zeroed);
+    ptrdiff_t unit = take_existing((struct want){SINGLES, 1}, &zeroed);
     if (unit < 0)
         return false;
     *out = unit_address((size_t)unit);

@@ -317,6 +317,35 @@ static void free_pages_of_a_used_slab_go_when_memory_is_tight(void **state)
     give_all_back(class);
 }
 
+static uint8_t super_kind(const void *p)
+{
+    return load_relaxed(&super_at(unit_of(p) / GRANULE_UNITS)->kind);
+}
+
+/* Of many heaps with few blocks each no slab is filled, and none is where a huge page may be. */
+static void a_class_shows_that_it_fills_slabs(void **state)
+{
+    (void)state;
+    enum { MANY = 800 };
+    void *blocks[MANY];
+    uint32_t class = class_for(1024);
+    size_t huge_min = hak_options.huge_min;
+    give_all_back(class);
+    purge_everything();
+    hak_options.huge_min = 0;
+    for (size_t i = 0; i < MANY; i++)
+        blocks[i] = alloc(class);
+    size_t of_first_kind = 0;
+    for (size_t i = 0; i < MANY; i++)
+        of_first_kind += super_kind(blocks[i]) == super_kind(blocks[0]);
+    assert_true(of_first_kind <= 4 * (size_t)hak_classes[class].capacity);
+    assert_true(of_first_kind < MANY);
+    for (size_t i = 0; i < MANY; i++)
+        release(blocks[i]);
+    hak_options.huge_min = huge_min;
+    give_all_back(class);
+}
+
 /* One live block per slab would keep all of them; the magazine must not do the same. */
 static void a_sparse_class_keeps_no_magazine(void **state)
 {
@@ -459,6 +488,7 @@ int main(void)
         cmocka_unit_test(a_class_keeps_one_empty_slab),
         cmocka_unit_test(few_bytes_of_empty_slabs_are_kept),
         cmocka_unit_test(free_pages_of_a_used_slab_go_when_memory_is_tight),
+        cmocka_unit_test(a_class_shows_that_it_fills_slabs),
         cmocka_unit_test(a_sparse_class_keeps_no_magazine),
         cmocka_unit_test(a_heap_that_shrank_keeps_no_magazines),
         cmocka_unit_test(a_heap_that_grows_empties_idle_magazines),

@@ -64,29 +64,53 @@ bool __wrap_huge_advise(size_t granule, bool fresh)
     return true;
 }
 
-/* The first touch of a huge page brings all of it: free units have pages then, and still read as zeros. */
+static size_t take_dense(bool *zeroed)
+{
+    ptrdiff_t got = units_take_dense(zeroed);
+    assert_true(got >= 0);
+    return (size_t)got;
+}
+
+/* The first touch of a huge page brings all of it: free units have pages then, and still read as zeros. They are for who
+ * fills them, until they have been. */
 static void units_beside_a_huge_page_have_pages(void **state)
 {
     (void)state;
-    static size_t units[MANY];
-    size_t taken = 0, huge_min = hak_options.huge_min;
+    size_t huge_min = hak_options.huge_min;
     bool zeroed;
     supers_purge(0);
     hak_options.huge_min = 0;
-    size_t made = load_relaxed(&hak_supers.made);
-    do {
-        units[taken++] = take(1, &zeroed);
-    } while (load_relaxed(&hak_supers.made) == made && taken < MANY);
+    size_t first = take_dense(&zeroed);
     assert_true(zeroed);
     assert_int_equal(units_dirty(), GRANULE_UNITS - 1);
-    assert_int_equal(take(1, &zeroed), units[taken - 1] + 1);
+    size_t sparse = take(1, &zeroed);
+    assert_int_not_equal(sparse / GRANULE_UNITS, first / GRANULE_UNITS);
+    assert_int_equal(take_dense(&zeroed), first + 1);
     assert_true(zeroed);
-    units_give(units[taken - 1] + 1, 1, 0);
-    while (taken-- > 0)
-        units_give(units[taken], 1, 0);
+    soil(first + 1, 1);
+    units_give(first + 1, 1, 1);
+    assert_int_equal(take(1, &zeroed), first + 1);
+    assert_false(zeroed);
+    units_give(first + 1, 1, 0);
+    units_give(first, 1, 0);
+    units_give(sparse, 1, 0);
     hak_options.huge_min = huge_min;
     supers_purge(0);
     assert_int_equal(units_dirty(), 0);
+}
+
+static void a_small_heap_has_no_dense_ones(void **state)
+{
+    (void)state;
+    size_t huge_min = hak_options.huge_min;
+    bool zeroed;
+    supers_purge(0);
+    hak_options.huge_min = (supers_mapped() + 1) * GRANULE_SIZE;
+    size_t sparse = take(1, &zeroed), dense = take_dense(&zeroed);
+    assert_int_equal(units_dirty(), 0); /* no huge page was asked for */
+    units_give(sparse, 1, 0);
+    units_give(dense, 1, 0);
+    hak_options.huge_min = huge_min;
 }
 
 static void dirty_units_are_reused_first(void **state)
@@ -342,6 +366,7 @@ int main(void)
         cmocka_unit_test(accounts_add_up),
         cmocka_unit_test(untouched_units_stay_clean),
         cmocka_unit_test(units_beside_a_huge_page_have_pages),
+        cmocka_unit_test(a_small_heap_has_no_dense_ones),
         cmocka_unit_test(dirty_units_are_reused_first),
         cmocka_unit_test(dirty_stretches_serve_single_units),
         cmocka_unit_test(singles_and_stretches_keep_apart),

@@ -12,6 +12,7 @@ not before. Skipped where PYTHON lacks the packages of `hakmem stats`.
 
 import argparse
 import json
+import math
 import os
 import pty
 import random
@@ -30,10 +31,12 @@ READERS_AT_ONCE = 2
 LIVE_MOST = 1 << 33  # far more than the stress program ever has
 
 
-def segments(makers: set[int]) -> set[str]:
-    """Ids of the System V segments that these processes have made."""
-    rows = [line.split() for line in Path("/proc/sysvipc/shm").read_text().splitlines()[1:]]
-    return {row[1] for row in rows if int(row[4]) in makers}
+def segments(makers: dict[int, float]) -> set[str]:
+    """Ids of the System V segments that these processes have made, each until it ended (by the
+    clock): its number may be another's by now."""
+    lines = Path("/proc/sysvipc/shm").read_text().splitlines()
+    rows = [dict(zip(lines[0].split(), line.split(), strict=True)) for line in lines[1:]]
+    return {row["shmid"] for row in rows if int(row["ctime"]) <= makers.get(int(row["cpid"]), -1)}
 
 
 def names_in(*folders: Path) -> set[Path]:
@@ -127,7 +130,7 @@ class Scene:
         self.random = random.Random(arguments.seed)
         self.counts: Counter[str] = Counter()
         self.problems: list[str] = []
-        self.writers: set[int] = set()
+        self.writers: dict[int, float] = {}  # and when each had ended
         self.environment = os.environ | {"PYTHONPATH": str(PACKAGE), "TMPDIR": str(scratch)}
 
     def writer(self) -> subprocess.Popen[bytes]:
@@ -154,13 +157,13 @@ class Scene:
 
     def one_writer(self, readers: int) -> None:
         writer = self.writer()
-        self.writers.add(writer.pid)
+        self.writers[writer.pid] = math.inf
         ends = time.monotonic() + self.random.uniform(0, LIFE_MOST_S)
         has_segment = False
         running: list[Reader] = []
         for _ in range(readers):
             running.append(self.reader(writer.pid))
-            has_segment = has_segment or bool(segments({writer.pid}))
+            has_segment = has_segment or bool(segments({writer.pid: math.inf}))
             if len(running) == READERS_AT_ONCE:
                 if time.monotonic() > ends:
                     writer.kill()
@@ -170,11 +173,12 @@ class Scene:
         for reader in running:
             self.finish(reader, False)
         writer.wait()
+        self.writers[writer.pid] = time.time()
         self.counts["writers killed"] += 1
         self.counts["segments seen"] += has_segment
 
 
-def left_behind(writers: set[int], before: set[Path], folders: list[Path]) -> list[str]:
+def left_behind(writers: dict[int, float], before: set[Path], folders: list[Path]) -> list[str]:
     # A killed process' memory goes when the kernel has got to it.
     for _ in range(50):
         more = segments(writers)

@@ -66,13 +66,19 @@ static struct cached take_slot(size_t i)
     return c;
 }
 
-/* The shortest that is long enough, newest among equals; CACHE_SLOTS: none is. */
-static size_t find_fitting(size_t granules)
+/* Granules of an entry before the first that is aligned. */
+static size_t misaligned(const struct cached *c, size_t alignment)
+{
+    return (-(uintptr_t)granule_address(c->granule) & (alignment - 1)) >> GRANULE_SHIFT;
+}
+
+/* The shortest that is long enough from its first aligned granule on, newest among equals; CACHE_SLOTS: none is. */
+static size_t find_fitting(size_t granules, size_t alignment)
 {
     size_t found = CACHE_SLOTS, have = SIZE_MAX;
     for (size_t i = big.cached; i-- > 0;) {
         size_t n = big.cache[i].granules;
-        if (n >= granules && n < have) {
+        if (n < have && n >= granules + misaligned(&big.cache[i], alignment)) {
             found = i;
             have = n;
         }
@@ -81,7 +87,7 @@ static size_t find_fitting(size_t granules)
 }
 
 /* Cuts granules off an entry's end. What was touched may lie in either part. */
-static struct cached cut_end(struct cached *c, size_t granules)
+HAK_INLINE struct cached cut_end(struct cached *c, size_t granules)
 {
     size_t rest = c->granules - granules, bytes = least_of(c->bytes, rest << GRANULE_SHIFT);
     struct cached end = {c->granule + rest, granules,
@@ -103,12 +109,30 @@ static struct cached take_start(size_t i, size_t granules)
     return start;
 }
 
-static bool take_fitting(size_t granules, struct cached *out)
+/* Makes two entries of one. False: there is no slot. */
+static bool split(size_t i, size_t granules)
 {
-    size_t i = find_fitting(granules);
-    if (i != CACHE_SLOTS)
-        *out = take_start(i, granules);
-    return i != CACHE_SLOTS;
+    if (big.cached >= hak_options.whale_capacity)
+        return false;
+    for (size_t at = big.cached++; at > i; at--)
+        big.cache[at] = big.cache[at - 1];
+    struct cached *c = &big.cache[i];
+    c[1] = cut_end(c, c->granules - granules);
+    add(&hak_big.cached_bytes, c[1].bytes);
+    return true;
+}
+
+/* What lies before it stays, as old as it was, and takes a slot more: without one only a whole entry will do. */
+static bool take_fitting(size_t granules, size_t alignment, struct cached *out)
+{
+    size_t i = find_fitting(granules, alignment);
+    if (i == CACHE_SLOTS)
+        return false;
+    size_t before = misaligned(&big.cache[i], alignment);
+    if (before != 0 && !split(i, before))
+        return false;
+    *out = take_start(before != 0 ? i + 1 : i, granules);
+    return true;
 }
 
 /* Of the oldest entry, what brings the cache down by at least so many bytes, or all of it. */
@@ -359,14 +383,14 @@ static bool extend(struct cached *c, size_t granules, size_t *dirty)
     return true;
 }
 
-static void *alloc_cached(size_t granules, size_t usable)
+static void *alloc_cached(size_t granules, size_t alignment, size_t usable)
 {
     struct cached c;
     if (load_relaxed(&hak_big.cached_bytes) == 0 || !lock_take_if_safe(&big.lock))
         return NULL;
     size_t dirty = granules;
-    bool found = take_fitting(granules, &c);
-    bool shorter = !found && big.cached > 0;
+    bool found = take_fitting(granules, alignment, &c);
+    bool shorter = !found && big.cached > 0 && alignment <= GRANULE_SIZE;
     if (shorter)
         c = take_longest();
     lock_release(&big.lock);
@@ -414,9 +438,10 @@ static void *alloc_fresh(size_t granules, size_t alignment, size_t usable, enum 
 void *big_alloc(size_t size, size_t alignment, enum big_pages pages, bool *zeroed)
 {
     size_t granules = granules_for(size), usable = round_up(size, hak_region.page_size);
-    void *p = alignment <= GRANULE_SIZE ? alloc_cached(granules, usable) : NULL;
+    alignment = largest_of(alignment, GRANULE_SIZE);
+    void *p = alloc_cached(granules, alignment, usable);
     if (p == NULL)
-        p = alloc_fresh(granules, largest_of(alignment, GRANULE_SIZE), usable, pages);
+        p = alloc_fresh(granules, alignment, usable, pages);
     *zeroed = p != NULL && big_dirty_bytes(p) == 0;
     if (p != NULL && lock_take_if_safe(&big.lock)) {
         account(usable, 0, 1);

@@ -337,6 +337,28 @@ static void alignments_are_kept(void **state)
     }
 }
 
+/* With what lies before and behind it left there. */
+static void an_aligned_block_comes_out_of_the_cache(void **state)
+{
+    (void)state;
+    bool zeroed = true;
+    char *whole = big_alloc(34 * MIB, 8 * MIB, BIG_PLAIN, &zeroed);
+    stamp(whole, 34 * MIB);
+    release(whole);
+    assert_ptr_equal(big_alloc(2 * MIB, 1, BIG_PLAIN, &zeroed), whole);
+    char *p = big_alloc(10 * MIB, 8 * MIB, BIG_PLAIN, &zeroed);
+    assert_ptr_equal(p, whole + 8 * MIB);
+    assert_false(zeroed);
+    assert_int_equal(big_cached_bytes(), 22 * MIB);
+    assert_ptr_equal(big_alloc(6 * MIB, 1, BIG_PLAIN, &zeroed), whole + 2 * MIB);
+    release(whole + 2 * MIB);
+    release(p);
+    release(whole);
+    assert_int_equal(big_cached_bytes(), 34 * MIB);
+    assert_ptr_equal(big_alloc(34 * MIB, 1, BIG_PLAIN, &zeroed), whole);
+    release(whole);
+}
+
 static void resize_in_place(void **state)
 {
     (void)state;
@@ -462,6 +484,7 @@ int main(void)
         cmocka_unit_test_setup(purge_keeps_the_newest, empty_cache),
         cmocka_unit_test_setup(purge_takes_no_more_than_it_must, empty_cache),
         cmocka_unit_test_setup(alignments_are_kept, empty_cache),
+        cmocka_unit_test_setup(an_aligned_block_comes_out_of_the_cache, empty_cache),
         cmocka_unit_test_setup(resize_in_place, empty_cache),
         cmocka_unit_test_setup(resize_moves_if_it_must, empty_cache),
         cmocka_unit_test_setup(a_block_begins_where_its_granule_does, empty_cache),

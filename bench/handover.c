@@ -51,6 +51,7 @@ struct worker {
     bool produces;
     uint64_t batches;
     uint64_t random;
+    size_t least, most; /* size of a block */
 };
 
 static void produce(struct worker *w)
@@ -59,7 +60,7 @@ static void produce(struct worker *w)
         struct batch *batch = get(&empty_ones);
         batch->owner = n;
         for (unsigned i = 0; i < BATCH; i++) {
-            size_t size = size_between(next_random(&w->random), LEAST_SIZE, MOST_SIZE);
+            size_t size = size_between(next_random(&w->random), w->least, w->most);
             batch->block[i] = take(size, n + i);
         }
         put(&full_ones, batch);
@@ -87,13 +88,14 @@ static void work(void *lane)
     }
 }
 
-enum { PRODUCERS, CONSUMERS, BLOCKS, SEED, PARAMETERS };
+enum { PRODUCERS, CONSUMERS, BLOCKS, SEED, SIZE, PARAMETERS };
 
 static struct parameter parameters[PARAMETERS] = {
     [PRODUCERS] = {"PRODUCERS", "threads that only allocate", 1, MOST_LANES / 2, NULL, 0, 0},
     [CONSUMERS] = {"CONSUMERS", "threads that only free", 1, MOST_LANES / 2, NULL, 0, 0},
     [BLOCKS] = {"BLOCKS", "handed over in all", 1, UINT64_C(10000000000), NULL, 0, 0},
     [SEED] = {"SEED", "of sizes", 0, UINT32_MAX, NULL, 1, 1},
+    [SIZE] = {"SIZE", "of every block; 0: 16 to 1040 at random", 0, MOST_SIZE, NULL, 0, 1},
 };
 
 int main(int argc, char **argv)
@@ -103,6 +105,7 @@ int main(int argc, char **argv)
                     PARAMETERS, argc, argv);
     unsigned producers = (unsigned)parameters[PRODUCERS].value;
     unsigned consumers = (unsigned)parameters[CONSUMERS].value;
+    size_t size = parameters[SIZE].value;
     /* Everybody's share is a whole number of batches. */
     uint64_t unit = (uint64_t)producers * consumers;
     uint64_t units = parameters[BLOCKS].value / (unit * BATCH);
@@ -117,6 +120,8 @@ int main(int argc, char **argv)
             .produces = produces,
             .batches = batches / (produces ? producers : consumers),
             .random = seeded(parameters[SEED].value, i),
+            .least = size != 0 ? size : LEAST_SIZE,
+            .most = size != 0 ? size : MOST_SIZE,
         };
     }
     uint64_t elapsed = run_lanes(&(struct lanes){

@@ -370,7 +370,6 @@ static HAK_NOINLINE size_t put_each_larger(struct heap *h, uint32_t class, void 
  * class has in common. */
 void heap_put_all(struct heap *h, uint32_t class, void *const *blocks, size_t n)
 {
-    const struct class_info *c = &hak_classes[class];
     size_t put;
     probe_flush(class, n);
     if (class < FIRST_MAPPED)
@@ -379,9 +378,7 @@ void heap_put_all(struct heap *h, uint32_t class, void *const *blocks, size_t n)
         put = put_each(h, class, blocks, n, true);
     else
         put = put_each_larger(h, class, blocks, n);
-    heap_changed(h, class);
-    h->classes[class].used -= put;
-    h->used_bytes -= put * c->size;
+    class_unuse(h, class, put);
 }
 
 uint32_t heap_take(struct heap *h, uint32_t class, void **out, uint32_t wanted)

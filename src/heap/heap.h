@@ -99,8 +99,8 @@ enum {
     GATHERED_MAX = PARCEL_BYTES_MAX / 4 /* of the own heap, larger blocks do not wait */
 };
 struct parcel {
-    struct block *next; /* as in any node of an inbox */
-    uint64_t count;     /* set when it is sent */
+    struct block *next;    /* as in any node of an inbox */
+    uint32_t count, bytes; /* set when it is sent */
     void *blocks[PARCEL_BLOCKS];
 };
 
@@ -147,6 +147,8 @@ struct heap {
     bool fork_held;           /* locked by the thread that forks, which alone looks at these two */
     size_t warm_bytes;        /* in the magazines of an orphan; under the lock */
     struct block *fork_inbox; /* what the inbox held when it was closed */
+    struct block
+        *arrived; /* what its thread took out of the inbox and has not opened yet; under the lock */
     struct live_runs live_runs;
     /* What the live area shows of it; NULL: nothing. Set under the lock, in a fork's child cleared. */
     _Atomic(struct live_heaps *) row;
@@ -173,7 +175,8 @@ struct heap {
     /* Written by other threads, on a line of its own. A stack of batches: pushed by CAS, always
      * taken whole by exchange, so no element is ever popped and ABA cannot arise. */
     _Alignas(64) _Atomic(struct block *) inbox;
-    _Atomic size_t inbox_bytes; /* about how much is in it */
+    _Atomic size_t
+        inbox_bytes; /* in it or arrived: added to before a push, taken off when it is opened */
     _Atomic(live_u64 *)
         inbox_shown; /* where the live area says so; NULL: nowhere. Set with `row` */
 };
@@ -320,9 +323,23 @@ void heap_put_all(struct heap *h, uint32_t class, void *const *blocks, size_t n)
 /* With the lock held: takes the slab out of the heap, to be given to another. */
 void slab_unlist(struct heap *h, struct slab *s);
 void slab_list(struct heap *h, struct slab *s);
-/* With the lock held: takes what is in the inbox. `own`: by the heap's thread itself, which may put
- * blocks into its magazines. */
-void inbox_drain(struct heap *h, bool own);
+/* With the lock held: takes what has been sent, all of it or, with an open magazine `wanted`, until that is half full and
+ * little waits.
+ * `own`: by the heap's thread itself, which may put blocks into its magazines. */
+void inbox_open(struct heap *h, bool own, struct magazine *wanted);
+HAK_INLINE void inbox_drain(struct heap *h, bool own)
+{
+    inbox_open(h, own, NULL);
+}
+/* By the heap's thread, before it looks elsewhere for blocks of the class. */
+HAK_INLINE void inbox_open_for(struct heap *h, uint32_t class)
+{
+    struct magazine *m = magazine_of(h, class);
+    if (h->arrived == NULL && load_relaxed(&h->inbox) == NULL)
+        return;
+    inbox_open(h, true, m->cap != 0 && magazine_takes(m) ? m : NULL);
+    heap_changed(h, class);
+}
 /* Releases the lock of a heap that is not the calling thread's. */
 void heap_unlock_visited(struct heap *other);
 /* Hangs a block, or a parcel, into the inbox. Lock-free. */

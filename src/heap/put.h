@@ -10,6 +10,25 @@ _Noreturn void die_bad_block(const struct slab *s, void *p);
 /* The slab has got its first free block or its last one. */
 void slab_put_first_or_last(struct heap *h, struct slab *s);
 
+/* `starts`: the block of that index starts at p. */
+HAK_INLINE void slab_put_checked(struct slab *s, uint64_t *word, void *p, uint32_t index,
+                                 bool starts)
+{
+    if (HAK_UNLIKELY(index >= s->carved || slab_knows_free(s, word, p, index)))
+        die_double_free(p);
+    if (HAK_UNLIKELY(!starts))
+        die_bad_block(s, p);
+    slab_put(s, word, p, index);
+}
+
+/* n of its blocks have come back. */
+HAK_INLINE void slab_unuse(struct heap *h, struct slab *s, uint32_t n)
+{
+    s->used -= n;
+    if (HAK_UNLIKELY(s->used == 0 || !s->listed))
+        slab_put_first_or_last(h, s);
+}
+
 /* To the slab of the class that starts at the unit. The heap's sums are the caller's business. What is the same for all
  * blocks of a class is asked of the class and not of the slab: the compiler need not look again then. */
 HAK_INLINE void put_block(struct heap *h, uint32_t class, size_t unit, void *p)
@@ -20,21 +39,22 @@ HAK_INLINE void put_block(struct heap *h, uint32_t class, size_t unit, void *p)
     if (class >= FIRST_PAGED)
         offset -= s->run_at * hak_region.page_size;
     uint32_t index = class_block_index(c, offset);
-    uint64_t *word = slab_word_of(unit, class, index);
-    if (HAK_UNLIKELY(index >= s->carved || slab_knows_free(s, word, p, index)))
-        die_double_free(p);
-    if (HAK_UNLIKELY((size_t)index * c->size != offset))
-        die_bad_block(s, p);
-    slab_put(s, word, p, index);
-    if (HAK_UNLIKELY(s->used == 0 || !s->listed))
-        slab_put_first_or_last(h, s);
+    slab_put_checked(s, slab_word_of(unit, class, index), p, index,
+                     (size_t)index * c->size == offset);
+    slab_unuse(h, s, 1);
+}
+
+/* Of the class' blocks in use there are n fewer. */
+HAK_INLINE void class_unuse(struct heap *h, uint32_t class, size_t n)
+{
+    heap_changed(h, class);
+    h->classes[class].used -= n;
+    h->used_bytes -= n * hak_classes[class].size;
 }
 
 HAK_INLINE void put_counted(struct heap *h, uint32_t class, size_t unit, void *p)
 {
-    heap_changed(h, class);
-    h->classes[class].used--;
-    h->used_bytes -= hak_classes[class].size;
+    class_unuse(h, class, 1);
     put_block(h, class, unit, p);
 }
 

@@ -325,8 +325,7 @@ void *heap_refill(struct heap *h, uint32_t class, bool *zeroed)
     struct magazine *m = magazine_of(h, class);
     lock_take(&h->lock);
     count(h, COUNTER_refill, 1);
-    if (load_relaxed(&h->inbox) != NULL)
-        inbox_drain(h, true);
+    inbox_open_for(h, class);
     outbox_empty_own(h);
     void *p = NULL;
     while (p == NULL && reopen_unless_empty(m))

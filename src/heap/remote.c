@@ -2,7 +2,8 @@
  * there is room (front_free). Beyond that, and in threads that do not allocate the class, it is noted in
  * a parcel for the owner; a full parcel goes into the owner's inbox by one compare-and-swap. The block
  * itself is not touched on the way, neither by the sender nor by the owner, who puts it from the parcel
- * into a magazine: two cache lines travel for 30 blocks. The owner empties its inbox when a magazine runs dry.
+ * into a magazine: two cache lines travel for 30 blocks. The owner opens its inbox when a magazine runs dry, as far
+ * as that has use for it: what is opened too early goes to a slab, and is taken from there again.
  *
  * A thread's own blocks without room are gathered just so, and return to their slabs a parcel at a time.
  *
@@ -36,6 +37,7 @@ _Static_assert(sizeof(struct parcel) == (HAK_SECURE ? 248 : 256),
                "a parcel is a block of 256 bytes");
 
 #define INBOX_PATIENCE ((size_t)1 << 20)
+#define WAITING_MOST (INBOX_PATIENCE / 4) /* bytes for which the owner has no use yet */
 
 /* A node of an inbox is a block, linked through its first word, or a parcel: then bit 0 is set. */
 static struct block *node_of_parcel(struct parcel *c)
@@ -68,6 +70,8 @@ static void show_inbox(struct heap *h, size_t before, size_t now)
 void inbox_push(struct heap *to, void *p, size_t bytes)
 {
     struct block *node = p;
+    size_t before = add_relaxed(&to->inbox_bytes, bytes);
+    show_inbox(to, before, before + bytes);
     struct block *head = load_relaxed(&to->inbox);
     do {
         if (HAK_UNLIKELY(head == INBOX_CLOSED) && hak_thread.closed_inboxes && to->fork_held) {
@@ -83,27 +87,60 @@ void inbox_push(struct heap *to, void *p, size_t bytes)
         node_memory(node)->next = head;
     } while (!atomic_compare_exchange_weak_explicit(&to->inbox, &head, node, memory_order_acq_rel,
                                                     memory_order_relaxed));
-    size_t before = add_relaxed(&to->inbox_bytes, bytes);
-    show_inbox(to, before, before + bytes);
 }
 
 /* ---- the receiving side ---- */
 
 struct reception {
     struct heap *heap;
-    bool own; /* by the heap's thread itself: its magazines may be used */
+    bool own;                /* by the heap's thread itself: its magazines may be used */
+    struct magazine *wanted; /* the one that is to be filled; NULL: none */
     uint32_t blocks, in_magazine;
+    size_t bytes; /* of what was opened */
 };
 
-/* `many`: for a loop, where what most blocks are is worth code of its own. */
-HAK_INLINE void receive(struct reception *r, void *p, bool many)
+/* Of what stands in a parcel, which a program may have written to. */
+HAK_INLINE uintptr_t word_or_none(size_t unit)
 {
-    size_t unit = unit_of(p); /* in a parcel, that a program has written to, it may be any */
-    uintptr_t word = HAK_LIKELY(unit < hak_region.units) ? unit_word(unit) : WORD_NONE;
+    return HAK_LIKELY(unit < hak_region.units) ? unit_word(unit) : WORD_NONE;
+}
+
+static size_t size_for_word(uintptr_t word)
+{
+    return word > WORD_TAG_MAX ? hak_classes[class_of_word(word)].size : 0;
+}
+
+/* Blocks of one slab of a plain class: the first one, which lies there, and as many of up to n as do after it. What they
+ * have in common is looked up once. Returns how many. */
+static HAK_NOINLINE uint32_t put_run(struct heap *h, uint32_t class, size_t unit,
+                                     void *const *blocks, uint32_t n)
+{
+    struct slab *s = slab_at(unit);
+    const struct class_info c = hak_classes[class];
+    const char *base = unit_address(unit);
+    uint64_t *map = unit_map(unit);
+    uint32_t put = 0;
+    for (size_t offset; put < n; put++) {
+        void *p = blocks[put];
+        if ((offset = (size_t)((char *)p - base)) >= UNIT_SIZE)
+            break;
+        uint32_t index = class_block_index(&c, offset);
+        slab_put_checked(s, &map[index / 64], p, index, (size_t)index * c.size == offset);
+    }
+    class_unuse(h, class, put);
+    slab_unuse(h, s, put);
+    return put;
+}
+
+/* The first of up to n blocks; with it those that lie in its slab, if that is what it returns to. Returns how many. */
+HAK_INLINE uint32_t receive(struct reception *r, void *const *blocks, uint32_t n)
+{
+    void *p = *blocks;
+    size_t unit = unit_of(p);
+    uintptr_t word = word_or_none(unit);
     if (HAK_UNLIKELY(word <= WORD_TAG_MAX))
         os_fatal("free(%p): double free: the block is free already", (uintptr_t)p);
     uint32_t class = class_of_word(word);
-    r->blocks++;
     /* The word is stored under the lock of the heap it named before, which is this one if it is
      * still named: then it stays so while the lock is held. */
     if (HAK_UNLIKELY(heap_of_word(word) != r->heap)) {
@@ -112,17 +149,30 @@ HAK_INLINE void receive(struct reception *r, void *p, bool many)
     } else if (r->own && magazine_push(magazine_of(r->heap, class), p)) {
         r->in_magazine++;
         heap_changed(r->heap, class);
-    } else if (many && HAK_LIKELY(class_is_plain(class))) {
+    } else if (HAK_LIKELY(class_is_plain(class))) {
+        if (n > 1 && unit_of(blocks[1]) == unit)
+            return put_run(r->heap, class, unit, blocks, n);
         put_counted(r->heap, class, unit, p);
     } else {
         heap_put(r->heap, slab_of_unit(unit), p);
     }
+    return 1;
+}
+
+/* Their slabs' lines may be far away, and are asked for all at once. */
+static HAK_NOINLINE void receive_blocks(struct reception *r, void *const *blocks, uint32_t n)
+{
+    r->blocks += n;
+    for (uint32_t i = 0; i < n; i++)
+        __builtin_prefetch(slab_at(unit_of(blocks[i])), 1);
+    for (uint32_t i = 0; i < n;)
+        i += receive(r, &blocks[i], n - i);
 }
 
 /* One that comes alone: a parcel, or a block that none could be had for. */
-static HAK_NOINLINE void receive_one(struct reception *r, void *p)
+static void receive_one(struct reception *r, void *p)
 {
-    receive(r, p, false);
+    receive_blocks(r, &p, 1);
 }
 
 /* The sender's block comes back to the sender as any remote block does, but not by way of an outbox,
@@ -135,34 +185,81 @@ static void parcel_delete(struct reception *r, struct parcel *c)
     else if (heap_of_word(word) == r->heap)
         receive_one(r, c);
     else
-        inbox_push(heap_of_word(word), c, sizeof *c);
+        inbox_push(heap_of_word(word), c, size_for_word(word));
+}
+
+/* Blocks of its class, one after the other, go from the parcel straight into the magazine that is to be filled. */
+static void receive_wanted(struct reception *r, struct parcel *c)
+{
+    struct magazine *m = r->wanted;
+    uint32_t n = c->count;
+    while (n > 0 && word_or_none(unit_of(c->blocks[n - 1])) == (uintptr_t)m &&
+           magazine_push(m, c->blocks[n - 1]))
+        n--;
+    r->blocks += c->count - n;
+    r->in_magazine += c->count - n;
+    c->count = n;
 }
 
 static void receive_parcel(struct reception *r, struct parcel *c)
 {
-    /* Their slabs' lines may be far away, and are asked for all at once. */
-    for (uint32_t i = 0; i < c->count; i++)
-        __builtin_prefetch(slab_at(unit_of(c->blocks[i])), 1);
-    for (uint32_t i = 0; i < c->count; i++)
-        receive(r, c->blocks[i], true);
+    r->bytes += c->bytes;
+    receive_blocks(r, c->blocks, c->count);
     parcel_delete(r, c);
 }
 
-void inbox_drain(struct heap *h, bool own)
+/* Of what arrived before, then, `*once`, of what is in the inbox. NULL: no more. */
+static struct block *next_arrived(struct heap *h, bool *once)
 {
-    if (load_relaxed(&h->inbox) == INBOX_CLOSED)
-        return; /* by this thread, which is about to fork and holds the lock */
-    struct block *node = exchange_acq_rel(&h->inbox, NULL);
-    show_inbox(h, load_relaxed(&h->inbox_bytes), 0);
-    store_relaxed(&h->inbox_bytes, (size_t)0);
-    struct reception r = {.heap = h, .own = own};
-    for (struct block *next; node != NULL; node = next) {
-        next = node_memory(node)->next;
-        if (is_parcel(node))
-            receive_parcel(&r, (struct parcel *)node_memory(node));
-        else
-            receive_one(&r, node);
+    if (h->arrived == NULL) {
+        if (*once || load_relaxed(&h->inbox) == INBOX_CLOSED)
+            return NULL; /* by this thread, which is about to fork and holds the lock */
+        *once = true;
+        h->arrived = exchange_acq_rel(&h->inbox, NULL);
     }
+    struct block *node = h->arrived;
+    if (node != NULL)
+        h->arrived = node_memory(node)->next;
+    return node;
+}
+
+/* Whether the rest waits until the magazine is empty again: what is opened too early goes to a slab, and is taken from
+ * there once more. */
+static bool may_wait(const struct reception *r)
+{
+    const struct magazine *m = r->wanted;
+    return m != NULL && 2 * magazine_kept(m) >= m->cap &&
+           load_relaxed(&r->heap->inbox_bytes) - r->bytes <= WAITING_MOST;
+}
+
+/* False: it is not empty yet, and waits. */
+static bool open_node(struct reception *r, struct block *node)
+{
+    struct parcel *c = (struct parcel *)node_memory(node);
+    if (!is_parcel(node)) {
+        r->bytes += size_for_word(word_or_none(unit_of(node)));
+        receive_one(r, node);
+        return true;
+    }
+    if (r->wanted != NULL)
+        receive_wanted(r, c);
+    if (c->count != 0 && may_wait(r))
+        return false;
+    receive_parcel(r, c);
+    return true;
+}
+
+void inbox_open(struct heap *h, bool own, struct magazine *wanted)
+{
+    struct reception r = {.heap = h, .own = own, .wanted = wanted};
+    struct block *node;
+    bool once = false;
+    while (!may_wait(&r) && (node = next_arrived(h, &once)) != NULL) {
+        if (!open_node(&r, node))
+            h->arrived = node;
+    }
+    size_t before = sub_relaxed(&h->inbox_bytes, r.bytes);
+    show_inbox(h, before, before - r.bytes);
     count(h, COUNTER_remote_drained, r.blocks);
     count(h, COUNTER_remote_to_magazine, r.in_magazine);
 }
@@ -214,12 +311,12 @@ static bool wants_help(struct heap *to)
            load_relaxed(&to->inbox_bytes) > INBOX_PATIENCE;
 }
 
-static void send(struct heap *h, struct heap *to, struct parcel *c, size_t bytes)
+static void send(struct heap *h, struct heap *to, struct parcel *c)
 {
     count(h, COUNTER_remote_batch, 1);
     count(h, COUNTER_ss_remote, c->count);
     probe_remote_batch((uint32_t)c->count);
-    inbox_push(to, node_of_parcel(c), bytes);
+    inbox_push(to, node_of_parcel(c), c->bytes);
     if (wants_help(to))
         help(h, to);
 }
@@ -229,10 +326,11 @@ void outbox_flush(struct heap *h, struct outbox *o, bool locked)
     struct parcel *c = outbox_parcel(o);
     if (c == NULL)
         return;
-    c->count = (uint64_t)(o->next - c->blocks);
+    c->count = (uint32_t)(o->next - c->blocks);
+    c->bytes = (uint32_t)(PARCEL_BYTES_MAX - o->room);
     o->next = o->last = NULL;
     if (o->to != h)
-        send(h, o->to, c, PARCEL_BYTES_MAX - o->room);
+        send(h, o->to, c);
     else
         take_home(h, c, locked);
 }
@@ -248,8 +346,7 @@ void outbox_flush_all(struct heap *h)
 static void *take_under_lock(struct heap *h, uint32_t class)
 {
     lock_take(&h->lock);
-    if (load_relaxed(&h->inbox) != NULL)
-        inbox_drain(h, true);
+    inbox_open_for(h, class);
     void *p = magazine_pop(magazine_of(h, class));
     if (p == NULL)
         p = heap_take_one(h, class);

@@ -266,11 +266,10 @@ HAK_INLINE bool slab_knows_free(const struct slab *s, const uint64_t *word, cons
     return word != NULL ? (*word >> (index % 64) & 1) != 0 : slab_has_listed(s, p);
 }
 
-/* Takes a block back that is not known to be free: below the frontier by moving that, so that a block
- * which was cut in advance and never used is not touched now; any other among the freed ones. */
+/* A block that is not known to be free becomes so, and is to be taken off `used`: below the frontier by moving that, so
+ * that a block which was cut in advance and never used is not touched now; any other among the freed ones. */
 HAK_INLINE void slab_put(struct slab *s, uint64_t *word, void *p, uint32_t index)
 {
-    s->used--;
     if (index + 1 == s->carved) {
         s->carved = index;
     } else if (word != NULL) {

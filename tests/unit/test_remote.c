@@ -119,6 +119,32 @@ static void the_owner_gets_its_blocks_back_into_use(void **state)
     assert_int_equal(owner->classes[class].used, 0);
 }
 
+/* What is sent by the thousand waits until it is needed. */
+static void the_owner_opens_what_it_has_use_for(void **state)
+{
+    (void)state;
+    enum { MANY = 20 * BATCH };
+    static void *blocks[MANY], *more[MANY];
+    struct magazine *m = magazine_of(owner, class);
+    take_blocks(owner, blocks, MANY);
+    send_all(blocks, MANY);
+    uint64_t drained = counted(owner, COUNTER_remote_drained);
+    uint64_t to_magazine = counted(owner, COUNTER_remote_to_magazine);
+    size_t sent = load_relaxed(&owner->inbox_bytes), kept = magazine_kept(m) + 1;
+    take_blocks(owner, more, kept);
+    drained = counted(owner, COUNTER_remote_drained) - drained;
+    assert_true(drained > 0 && drained <= m->cap / 2U + PARCEL_BLOCKS);
+    assert_int_equal(counted(owner, COUNTER_remote_to_magazine), to_magazine + drained);
+    assert_true(inbox_is_empty(owner) && owner->arrived != NULL);
+    size_t waits = load_relaxed(&owner->inbox_bytes);
+    assert_true(waits < sent && waits >= (MANY - drained) * hak_classes[class].size);
+    give_blocks(owner, more, kept);
+    receive_all(owner);
+    assert_int_equal(load_relaxed(&owner->inbox_bytes), 0);
+    assert_null(owner->arrived);
+    assert_int_equal(owner->classes[class].used, 0);
+}
+
 static void each_owner_gets_its_own(void **state)
 {
     (void)state;
@@ -258,6 +284,39 @@ static _Noreturn void free_in_two_threads(void)
         _exit(1);
     front_verify();
     _exit(2);
+}
+
+/* Of a forked child. */
+static void assert_aborted(pid_t child)
+{
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+}
+
+/* In the child of a fork, which it ends: the third one is none that came from malloc. */
+static _Noreturn void send_three(size_t at)
+{
+    enum { PLAIN = 96 };
+    char *blocks[] = {alloc_as(owner, PLAIN), alloc_as(owner, PLAIN), alloc_as(owner, PLAIN)};
+    blocks[2] = at == 0 ? blocks[0] : blocks[2] + at;
+    for (size_t i = 0; i < ARRAY_LENGTH(blocks); i++)
+        free_as(sender, blocks[i]);
+    trim_as(sender);
+    trim_as(owner);
+    _exit(1);
+}
+
+/* Where they come home side by side. */
+static void what_is_no_block_is_noticed_at_home(void **state)
+{
+    (void)state;
+    for (size_t at = 0; at <= 16; at += 16) {
+        pid_t child = fork();
+        if (child == 0)
+            send_three(at);
+        assert_aborted(child);
+    }
 }
 
 static void what_two_ended_threads_freed_is_noticed(void **state)
@@ -507,6 +566,7 @@ int main(void)
         cmocka_unit_test(batches_are_gathered_and_sent),
         cmocka_unit_test(batches_are_bounded_in_bytes),
         cmocka_unit_test(the_owner_gets_its_blocks_back_into_use),
+        cmocka_unit_test(the_owner_opens_what_it_has_use_for),
         cmocka_unit_test(each_owner_gets_its_own),
         cmocka_unit_test(an_owner_that_does_not_look_is_helped),
         cmocka_unit_test(orphans_lose_slabs_to_the_living),
@@ -514,6 +574,7 @@ int main(void)
         cmocka_unit_test(a_small_orphan_waits_warm),
         cmocka_unit_test(a_heap_of_an_ended_thread_can_be_borrowed),
         cmocka_unit_test(what_two_ended_threads_freed_is_noticed),
+        cmocka_unit_test(what_is_no_block_is_noticed_at_home),
         cmocka_unit_test(a_batch_for_an_orphan_is_drained_by_its_sender),
         cmocka_unit_test(blocks_follow_their_slab),
         cmocka_unit_test(a_parcel_may_be_a_sampled_block),

@@ -14,6 +14,7 @@ static void put(struct slab *s, void *p)
     size_t offset = (size_t)((char *)p - slab_base(s));
     uint32_t index = class_block_index(&hak_classes[s->class], offset);
     slab_put(s, word_of(s, index), p, index);
+    s->used--;
 }
 
 static void class_for_is_the_smallest_that_fits(void **state)

@@ -55,13 +55,12 @@ static struct block *node_memory(struct block *node)
     return (struct block *)((uintptr_t)node & ~(uintptr_t)1);
 }
 
-/* What waits is shown in steps: a store of each sender would take the line from the last one. */
+/* What waits is shown by whoever sends in steps, since a store of each would take the line from the last one; and exactly by who
+ * opens, after all that senders have stored before they pushed: once nothing waits, it says so. */
 enum { SHOWN_STEP = 4 << 10 };
 
-static void show_inbox(struct heap *h, size_t before, size_t now)
+static void show_inbox(struct heap *h, size_t now)
 {
-    if (HAK_LIKELY(before / SHOWN_STEP == now / SHOWN_STEP))
-        return;
     live_u64 *shown = load_acquire(&h->inbox_shown); /* pairs with give_row in show.c */
     if (shown != NULL)
         store_relaxed(shown, (uint64_t)now);
@@ -71,7 +70,8 @@ void inbox_push(struct heap *to, void *p, size_t bytes)
 {
     struct block *node = p;
     size_t before = add_relaxed(&to->inbox_bytes, bytes);
-    show_inbox(to, before, before + bytes);
+    if (HAK_UNLIKELY(before / SHOWN_STEP != (before + bytes) / SHOWN_STEP))
+        show_inbox(to, before + bytes);
     struct block *head = load_relaxed(&to->inbox);
     do {
         if (HAK_UNLIKELY(head == INBOX_CLOSED) && hak_thread.closed_inboxes && to->fork_held) {
@@ -258,8 +258,7 @@ void inbox_open(struct heap *h, bool own, struct magazine *wanted)
         if (!open_node(&r, node))
             h->arrived = node;
     }
-    size_t before = sub_relaxed(&h->inbox_bytes, r.bytes);
-    show_inbox(h, before, before - r.bytes);
+    show_inbox(h, sub_relaxed(&h->inbox_bytes, r.bytes) - r.bytes);
     count(h, COUNTER_remote_drained, r.blocks);
     count(h, COUNTER_remote_to_magazine, r.in_magazine);
 }

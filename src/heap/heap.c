@@ -250,7 +250,7 @@ HAK_COLD void die_double_free(void *p)
     os_fatal("free(%p): double free: the block is free already", (uintptr_t)p);
 }
 
-void slab_put_first_or_last(struct heap *h, struct slab *s)
+HAK_NOINLINE void slab_put_first_or_last(struct heap *h, struct slab *s)
 {
     if (s->used != 0)
         slab_list(h, s);
@@ -335,29 +335,41 @@ static void return_foreign(struct heap *h, uintptr_t word, void *p)
     remote_send(h, word, p, true);
 }
 
-/* Returns how many have gone to slabs of this heap. `one_unit`: each of the class' slabs is one. */
+size_t put_row(struct heap *h, size_t unit, void *const *blocks, size_t n)
+{
+    struct slab *s = slab_at(unit);
+    size_t put = slab_put_row(s, blocks, n);
+    if (HAK_UNLIKELY(put == 0)) {
+        heap_put(h, s, blocks[n - 1]); /* and says what is wrong with it */
+        return 1;
+    }
+    class_unuse(h, s->class, put);
+    slab_unuse(h, s, (uint32_t)put);
+    return put;
+}
+
+/* Returns how many have gone to slabs of this heap, and are to be counted. `one_unit`: each of the class' slabs is one. */
 HAK_INLINE size_t put_each(struct heap *h, uint32_t class, void *const *blocks, size_t n,
                            bool one_unit)
 {
     uintptr_t mine = (uintptr_t)magazine_of(h, class);
     size_t put = 0;
-    while (n-- > 0) {
-        void *p = blocks[n];
+    while (n > 0) {
+        void *p = blocks[n - 1];
         size_t unit = unit_of(p);
         uintptr_t word = unit_word(unit);
-        if (HAK_LIKELY(word == mine)) {
+        if (HAK_UNLIKELY(word != mine)) {
+            return_foreign(h, word, p);
+            n--;
+        } else if (one_unit && is_row(unit, blocks, n)) {
+            n -= put_row(h, unit, blocks, n);
+        } else {
             put_block(h, class, one_unit ? unit : slab_first_unit(unit), p);
             put++;
-        } else {
-            return_foreign(h, word, p);
+            n--;
         }
     }
     return put;
-}
-
-HAK_INLINE size_t put_each_listed(struct heap *h, uint32_t class, void *const *blocks, size_t n)
-{
-    return put_each(h, class, blocks, n, true);
 }
 
 static HAK_NOINLINE size_t put_each_larger(struct heap *h, uint32_t class, void *const *blocks,
@@ -373,7 +385,7 @@ void heap_put_all(struct heap *h, uint32_t class, void *const *blocks, size_t n)
     size_t put;
     probe_flush(class, n);
     if (class < FIRST_MAPPED)
-        put = put_each_listed(h, class, blocks, n);
+        put = put_each(h, class, blocks, n, true);
     else if (class < FIRST_OF_UNITS)
         put = put_each(h, class, blocks, n, true);
     else

@@ -44,6 +44,16 @@ HAK_INLINE void put_block(struct heap *h, uint32_t class, size_t unit, void *p)
     slab_unuse(h, s, 1);
 }
 
+/* Whether the last three of n blocks lie in the same unit, which is the last one's: for two a loop does not pay. */
+HAK_INLINE bool is_row(size_t unit, void *const *blocks, size_t n)
+{
+    return n > 2 && unit_of(blocks[n - 2]) == unit && unit_of(blocks[n - 3]) == unit;
+}
+
+/* To a slab of one unit, the heap's: the last of n blocks, which lies there, and of those before it as many as lie there in a
+ * row. Returns how many. */
+size_t put_row(struct heap *h, size_t unit, void *const *blocks, size_t n);
+
 /* Of the class' blocks in use there are n fewer. */
 HAK_INLINE void class_unuse(struct heap *h, uint32_t class, size_t n)
 {

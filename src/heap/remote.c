@@ -110,32 +110,10 @@ static size_t size_for_word(uintptr_t word)
     return word > WORD_TAG_MAX ? hak_classes[class_of_word(word)].size : 0;
 }
 
-/* Blocks of one slab of a plain class: the first one, which lies there, and as many of up to n as do after it. What they
- * have in common is looked up once. Returns how many. */
-static HAK_NOINLINE uint32_t put_run(struct heap *h, uint32_t class, size_t unit,
-                                     void *const *blocks, uint32_t n)
-{
-    struct slab *s = slab_at(unit);
-    const struct class_info c = hak_classes[class];
-    const char *base = unit_address(unit);
-    uint64_t *map = unit_map(unit);
-    uint32_t put = 0;
-    for (size_t offset; put < n; put++) {
-        void *p = blocks[put];
-        if ((offset = (size_t)((char *)p - base)) >= UNIT_SIZE)
-            break;
-        uint32_t index = class_block_index(&c, offset);
-        slab_put_checked(s, &map[index / 64], p, index, (size_t)index * c.size == offset);
-    }
-    class_unuse(h, class, put);
-    slab_unuse(h, s, put);
-    return put;
-}
-
-/* The first of up to n blocks; with it those that lie in its slab, if that is what it returns to. Returns how many. */
+/* The last of n blocks; with it those before it that lie in its slab, if that is what it returns to. Returns how many. */
 HAK_INLINE uint32_t receive(struct reception *r, void *const *blocks, uint32_t n)
 {
-    void *p = *blocks;
+    void *p = blocks[n - 1];
     size_t unit = unit_of(p);
     uintptr_t word = word_or_none(unit);
     if (HAK_UNLIKELY(word <= WORD_TAG_MAX))
@@ -150,9 +128,11 @@ HAK_INLINE uint32_t receive(struct reception *r, void *const *blocks, uint32_t n
         r->in_magazine++;
         heap_changed(r->heap, class);
     } else if (HAK_LIKELY(class_is_plain(class))) {
-        if (n > 1 && unit_of(blocks[1]) == unit)
-            return put_run(r->heap, class, unit, blocks, n);
+        if (is_row(unit, blocks, n))
+            return (uint32_t)put_row(r->heap, unit, blocks, n);
         put_counted(r->heap, class, unit, p);
+    } else if (class < FIRST_MAPPED) {
+        return (uint32_t)put_row(r->heap, unit, blocks, n);
     } else {
         heap_put(r->heap, slab_of_unit(unit), p);
     }
@@ -165,8 +145,8 @@ static HAK_NOINLINE void receive_blocks(struct reception *r, void *const *blocks
     r->blocks += n;
     for (uint32_t i = 0; i < n; i++)
         __builtin_prefetch(slab_at(unit_of(blocks[i])), 1);
-    for (uint32_t i = 0; i < n;)
-        i += receive(r, &blocks[i], n - i);
+    while (n > 0)
+        n -= receive(r, blocks, n);
 }
 
 /* One that comes alone: a parcel, or a block that none could be had for. */

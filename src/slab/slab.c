@@ -104,6 +104,74 @@ bool slab_has_listed(const struct slab *s, const void *p)
     return s->free != NULL && HAK_UNLIKELY(block_looks_linked(s, p)) && slab_lists(s, p, &damaged);
 }
 
+/* Index of the block that starts at p, which is below `carved`; that itself: none does. */
+HAK_INLINE uint32_t index_below(const struct class_info *c, size_t offset, uint32_t carved)
+{
+    uint32_t index = class_block_index(c, offset);
+    return index < carved && (size_t)index * c->size == offset ? index : carved;
+}
+
+/* The loops have what they change of the slab in variables: the compiler cannot know that blocks are none of it. */
+HAK_INLINE size_t put_listed(struct slab *s, void *const *blocks, size_t n)
+{
+    const struct class_info c = hak_classes[s->class];
+    const char *base = unit_address(slab_unit(s));
+    const struct slab codes = {.salt = s->salt};
+    struct block *free = s->free;
+    uint32_t carved = s->carved, index;
+    size_t left = n, offset;
+    for (; left > 0; left--) {
+        struct block *b = blocks[left - 1];
+        if ((offset = (size_t)((char *)b - base)) >= UNIT_SIZE ||
+            (index = index_below(&c, offset, carved)) == carved ||
+            (free != NULL && block_looks_linked(&codes, b)))
+            break;
+        if (index + 1 == carved) {
+            carved = index;
+        } else {
+            b->next = link_code(&codes, b, free);
+            free = b;
+        }
+    }
+    s->free = free;
+    s->carved = carved;
+    return n - left;
+}
+
+HAK_INLINE size_t put_mapped(struct slab *s, void *const *blocks, size_t n)
+{
+    const struct class_info c = hak_classes[s->class];
+    const char *base = unit_address(slab_unit(s));
+    uint64_t *map = slab_map(s);
+    uint32_t carved = s->carved, lowest = s->lowest, freed = 0, index;
+    size_t left = n, offset;
+    for (; left > 0; left--) {
+        if ((offset = (size_t)((char *)blocks[left - 1] - base)) >= UNIT_SIZE ||
+            (index = index_below(&c, offset, carved)) == carved)
+            break;
+        uint64_t bit = (uint64_t)1 << (index % 64), *word = &map[index / 64];
+        if ((*word & bit) != 0)
+            break;
+        if (index + 1 == carved) {
+            carved = index;
+            continue;
+        }
+        *word |= bit;
+        freed++;
+        if (lowest > index / 64)
+            lowest = index / 64;
+    }
+    s->carved = carved;
+    s->lowest = lowest;
+    s->freed += freed;
+    return n - left;
+}
+
+size_t slab_put_row(struct slab *s, void *const *blocks, size_t n)
+{
+    return slab_is_mapped(s) ? put_mapped(s, blocks, n) : put_listed(s, blocks, n);
+}
+
 HAK_COLD void die_overwritten(const struct block *b)
 {
     os_fatal(

@@ -236,11 +236,16 @@ HAK_INLINE struct block *link_code(const struct slab *s, const struct block *b,
     return (struct block *)((uintptr_t)next ^ (uintptr_t)b ^ hak_region.key ^ s->salt);
 }
 
-/* Whether the first word is a link of the slab's list: it leads into the same unit, or ends the list. */
+/* Whether the address is in the same unit, or ends the list. */
+HAK_INLINE bool is_next_of(const struct block *b, const struct block *next)
+{
+    return ((uintptr_t)next ^ (uintptr_t)b) >> UNIT_SHIFT == 0 || next == NULL;
+}
+
+/* Whether the first word is a link of the slab's list. */
 HAK_INLINE bool block_looks_linked(const struct slab *s, const struct block *b)
 {
-    uintptr_t next = (uintptr_t)link_code(s, b, b->next);
-    return (next ^ (uintptr_t)b) >> UNIT_SHIFT == 0 || next == 0;
+    return is_next_of(b, link_code(s, b, b->next));
 }
 
 /* Whether the block is in the slab's list of free blocks. `*damaged`: its own link, or one before it, leads nowhere. */
@@ -283,6 +288,11 @@ HAK_INLINE void slab_put(struct slab *s, uint64_t *word, void *p, uint32_t index
         s->free = b;
     }
 }
+
+/* Of n blocks that come back to a slab of one unit, whose freed blocks are on a list or in a map: puts the last one, and of those
+ * before it as many as lie in the slab in a row. What they have in common is looked up once. Stops before one that is, or
+ * may be, none in use, which is for the caller to look at. Returns how many, which are to be taken off `used`. */
+size_t slab_put_row(struct slab *s, void *const *blocks, size_t n);
 
 /* Whether the next block taken is untouched memory of a slab that came zeroed. */
 HAK_INLINE bool slab_next_is_zeroed(const struct slab *s)

@@ -277,6 +277,81 @@ static void a_map_finds_every_freed_block(void **state)
     }
 }
 
+/* Two slabs of a class, of one of which blocks come back one by one and of the other in a row, give the same blocks next. */
+static void a_row_is_put_as_one_by_one(void **state)
+{
+    (void)state;
+    enum { BLOCKS = 32 };
+    for (uint32_t class = 0; class < FIRST_OF_UNITS; class ++) {
+        size_t units[] = {make_slab(class), make_slab(class)};
+        void *p[2][BLOCKS];
+        uint32_t n = hak_classes[class].capacity < BLOCKS ? hak_classes[class].capacity : BLOCKS;
+        for (int i = 0; i < 2; i++)
+            assert_at(slab_take(slab_at(units[i]), p[i], n) == n, class);
+        for (uint32_t i = 0; i < n / 2; i++) { /* the last of them lie at the frontier */
+            void *ones[] = {p[0][n - 1 - i], p[1][n - 1 - i]};
+            for (int k = 0; k < 2; k++) {
+                p[k][n - 1 - i] = p[k][i];
+                p[k][i] = ones[k];
+            }
+        }
+        for (uint32_t i = n; i-- > 1;)
+            put(slab_at(units[0]), p[0][i]);
+        struct slab *s = slab_at(units[1]);
+        assert_at(slab_put_row(s, &p[1][1], n - 1) == n - 1, class);
+        s->used -= n - 1;
+        assert_at(s->carved == slab_at(units[0])->carved, class);
+        for (int i = 0; i < 2; i++)
+            assert_at(slab_take(slab_at(units[i]), p[i], n - 1) == n - 1, class);
+        for (uint32_t i = 0; i < n - 1; i++)
+            assert_at((char *)p[0][i] - slab_base(slab_at(units[0])) ==
+                          (char *)p[1][i] - slab_base(s),
+                      class);
+        drop_slab(units[0]);
+        drop_slab(units[1]);
+    }
+}
+
+/* With something else between four blocks, only those behind it come back. */
+static void check_row_ends(uint32_t class, void *const *p, struct slab *s, void *other)
+{
+    void *const row[] = {p[0], p[1], other, p[2], p[3]};
+    uint32_t carved = s->carved;
+    assert_int_equal(slab_put_row(s, row, 5), 2);
+    s->used -= 2;
+    assert_int_equal(s->carved, carved);
+    void *again[2];
+    assert_int_equal(slab_take(s, again, 2), 2);
+    assert_at((again[0] == p[2] && again[1] == p[3]) || (again[0] == p[3] && again[1] == p[2]),
+              class);
+}
+
+static void a_row_ends_before_what_is_no_block_in_use(void **state)
+{
+    (void)state;
+    static const size_t sizes[] = {8, 48, 64, 1024};
+    for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++) {
+        uint32_t class = class_for(sizes[i]);
+        size_t unit = make_slab(class), next = make_slab(class);
+        struct slab *s = slab_at(unit);
+        void *p[6], *foreign;
+        assert_int_equal(slab_take(s, p, 6), 6);
+        memset(p[0], 0, 6 * sizes[i]);
+        assert_int_equal(slab_take(slab_at(next), &foreign, 1), 1);
+        check_row_ends(class, p, s, foreign);
+        check_row_ends(class, p, s, p[3]);
+        check_row_ends(class, p, s, (char *)p[1] + 4);
+        check_row_ends(class, p, s, (char *)p[5] + sizes[i]);
+        check_row_ends(class, p, s, (char *)unit_address(unit) - sizes[i]);
+        void *const none[] = {p[0], foreign};
+        assert_int_equal(slab_put_row(s, none, 2), 0);
+        put(s, p[4]);
+        check_row_ends(class, p, s, p[4]);
+        drop_slab(unit);
+        drop_slab(next);
+    }
+}
+
 static void put_writes_little(size_t size, size_t most)
 {
     size_t unit = make_slab(class_for(size));
@@ -354,6 +429,8 @@ int main(void)
         cmocka_unit_test(what_an_earlier_list_left_is_no_link),
         cmocka_unit_test(a_map_gives_the_lowest_first),
         cmocka_unit_test(a_map_finds_every_freed_block),
+        cmocka_unit_test(a_row_is_put_as_one_by_one),
+        cmocka_unit_test(a_row_ends_before_what_is_no_block_in_use),
         cmocka_unit_test(a_freed_block_is_hardly_touched),
         cmocka_unit_test(pages_without_a_block_can_go),
     };

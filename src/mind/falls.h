@@ -11,9 +11,9 @@
 
 struct fall {
     size_t bytes;
+    size_t kept;  /* bytes of it whose pages were to be kept when it was last looked at */
     uint64_t ms;  /* when */
     uint16_t key; /* what was freed: see keep.h */
-    bool is_kept; /* its pages were to be kept when it was last looked at */
     bool is_old;  /* it counts as one that was in vain */
 };
 

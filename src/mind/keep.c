@@ -12,6 +12,7 @@ enum {
     FADE_MS = 60 * 1000, /* what is known counts half after that */
     GAP_MOST_MS = 60 * 60 * 1000,
     MARGIN_SHARE = 16, /* of all there could be to win */
+    DEEPER_SHARE = 4,  /* of the most that came back, what is kept beyond it */
     KIB_SHIFT = 10,
     STEP_SHARE = 32, /* of demand: smaller changes are no falls */
 };
@@ -47,6 +48,8 @@ static struct {
     struct rule rules[KEEP_KEYS + 1];
     size_t level;
     size_t kept; /* of the falls, bytes; exact when all have just been looked at */
+    /* Bytes that were used again in time, less what has fallen since, never below none; and the most that this came to. */
+    size_t risen, risen_most;
     uint64_t looked_ms, decided_ms, faded_ms;
 } keep;
 
@@ -139,11 +142,12 @@ static uint64_t kib_of(size_t bytes)
     return bytes >> KIB_SHIFT;
 }
 
-static void note_end(struct rule *r, const struct fall *fall, uint64_t gap, bool in_time)
+/* Of memory that was kept for so long. */
+static void note_end(struct rule *r, size_t bytes, uint64_t gap, bool in_time)
 {
-    if (!fall->is_kept)
+    if (bytes == 0)
         return;
-    uint64_t kib = kib_of(fall->bytes);
+    uint64_t kib = kib_of(bytes);
     *(in_time ? &r->saved_kib : &r->vain_kib) += kib;
     r->held += kib * gap;
     r->is_changed = true;
@@ -164,9 +168,11 @@ static void learn(struct rule *r, uint64_t kib, uint64_t gap, uint64_t now)
 static void note_used_again(const struct fall *fall, uint64_t now)
 {
     uint64_t gap = ms_since(fall->ms, now), kib = kib_of(fall->bytes);
-    note_end(&keep.rules[fall->key], fall, gap, true);
+    note_end(&keep.rules[fall->key], fall->kept, gap, true);
     if (fall->is_old)
         return;
+    keep.risen += fall->bytes;
+    keep.risen_most = largest_of(keep.risen_most, keep.risen);
     learn(&keep.rules[fall->key], kib, gap, now);
     learn(&keep.rules[KEEP_ANY], kib, gap, now);
 }
@@ -191,16 +197,16 @@ static uint64_t time_of(uint16_t key)
 
 static void note_fall(size_t bytes, uint16_t key, uint64_t now)
 {
-    struct fall fall = {.bytes = bytes, .ms = now, .key = key, .is_kept = time_of(key) != 0};
+    struct fall fall = {
+        .bytes = bytes, .kept = time_of(key) != 0 ? bytes : 0, .ms = now, .key = key};
     falls_push(&keep.falls, fall, TOGETHER_MS);
-    if (fall.is_kept)
-        keep.kept += bytes;
+    keep.kept += fall.kept;
+    keep.risen -= least_of(keep.risen, bytes);
 }
 
 static void note_rise(const struct fall *taken, uint64_t now)
 {
-    if (taken->is_kept)
-        keep.kept -= taken->bytes < keep.kept ? taken->bytes : keep.kept;
+    keep.kept -= least_of(keep.kept, taken->kept);
     note_used_again(taken, now);
 }
 
@@ -247,6 +253,8 @@ bool keep_know(const struct keep_known *known, uint64_t now_ms)
                        .is_changed = true};
     for (uint32_t i = 0; i < KEEP_TIMES; i++) {
         r->kib[i] = known->kib[i];
+        if (i > 0)
+            keep.risen_most = largest_of(keep.risen_most, (size_t)known->kib[i] << KIB_SHIFT);
         /* Half way between two times, for all that a file says. */
         r->gap[i] = i > 0 ? known->kib[i] * (uint64_t)(times[i - 1] + times[i]) / 2 : 0;
     }
@@ -389,6 +397,7 @@ static void fade_if_due(uint64_t now)
     if (now - keep.faded_ms < FADE_MS)
         return;
     keep.faded_ms = now;
+    keep.risen_most /= 2;
     for (uint32_t key = 0; key <= KEEP_ANY; key++)
         fade(&keep.rules[key]);
 }
@@ -403,27 +412,34 @@ static void decide(uint64_t now)
 
 /* ---- what is kept ---- */
 
-/* Whether a fall's pages are to be kept; notes what becomes of it. */
-static bool look_at(struct fall *f, uint64_t now)
+/* How soon memory is used again is learnt from falls as deep as there were. One that is much deeper has nothing in common with
+ * them: at a program's low point for good, say. */
+static size_t most_kept(void)
+{
+    return hak_options.keep == KEEP_FIXED ? SIZE_MAX
+                                          : keep.risen_most + keep.risen_most / DEEPER_SHARE;
+}
+
+/* How much of a fall is to keep its pages, of up to `most`; notes what becomes of it. */
+static size_t look_at(struct fall *f, size_t most, uint64_t now)
 {
     uint64_t age = ms_since(f->ms, now);
     if (!f->is_old && age >= worth_of(f->key))
         note_old(f);
-    bool is_kept = age < time_of(f->key);
-    if (f->is_kept && !is_kept)
-        note_end(&keep.rules[f->key], f, age, false);
-    f->is_kept = is_kept;
-    return is_kept;
+    size_t kept = age < time_of(f->key) ? least_of(f->bytes, most) : 0;
+    if (f->kept > kept)
+        note_end(&keep.rules[f->key], f->kept - kept, age, false);
+    return f->kept = kept;
 }
 
+/* The newest falls first, which are used again first. */
 static void look_at_all(uint64_t now)
 {
+    size_t most = most_kept();
     keep.looked_ms = now;
     keep.kept = 0;
-    for (uint32_t i = 0; i < keep.falls.count; i++) {
-        if (look_at(&keep.falls.at[i], now))
-            keep.kept += keep.falls.at[i].bytes;
-    }
+    for (uint32_t i = keep.falls.count; i-- > 0;)
+        keep.kept += look_at(&keep.falls.at[i], most - keep.kept, now);
 }
 
 size_t keep_look(size_t in_use, uint16_t key, uint64_t now_ms)
@@ -431,7 +447,7 @@ size_t keep_look(size_t in_use, uint16_t key, uint64_t now_ms)
     follow(in_use, key, now_ms);
     if (hak_options.keep != KEEP_FIXED && now_ms - keep.decided_ms >= DECIDE_MS)
         decide(now_ms);
-    if (now_ms - keep.looked_ms >= LOOK_MS)
+    if (now_ms - keep.looked_ms >= LOOK_MS || keep.kept > most_kept())
         look_at_all(now_ms);
     return hak_options.keep == KEEP_SHADOW ? 0 : keep.kept;
 }

@@ -82,6 +82,21 @@ static void newest_falls_are_made_up_first(void **state)
     assert_int_equal(falls_pop(&f, 1).bytes, 0);
 }
 
+static void a_part_of_a_fall_takes_what_is_kept_first(void **state)
+{
+    (void)state;
+    struct falls f = {0};
+    struct fall half = fall(20, 0, 1);
+    half.kept = 10;
+    falls_push(&f, half, 50);
+    falls_push(&f, half, 50);
+    assert_int_equal(falls_pop(&f, 15).kept, 15);
+    struct fall got = falls_pop(&f, 15);
+    assert_int_equal(got.kept, 5);
+    assert_int_equal(got.bytes, 15);
+    assert_int_equal(falls_pop(&f, 15).kept, 0);
+}
+
 static void falls_of_a_moment_are_one(void **state)
 {
     (void)state;
@@ -186,6 +201,24 @@ static void a_key_of_which_nothing_is_known_goes_by_all(void **state)
     look(high, SECOND);
     now_ms += SECOND;
     assert_int_equal(keep_look(low, ++key, now_ms), high - low);
+}
+
+/* Small falls come back soon. One that is much deeper is kept as far as they were deep and a quarter beyond, until it comes back
+ * as well. */
+static void a_fall_deeper_than_any_that_came_back_is_not_kept(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 20; i++)
+        look(low, 60 * SECOND); /* what was known counts nothing any more */
+    for (int i = 0; i < 5; i++) {
+        look(high, SECOND + SECOND / 2);
+        look(high - 16 * MIB, SECOND / 10);
+    }
+    assert_int_equal(look(high - 16 * MIB, 1), 16 * MIB);
+    assert_int_equal(look(low, SECOND / 10), 20 * MIB);
+    assert_int_equal(look(low, SECOND), 20 * MIB);
+    look(high, SECOND / 10);
+    assert_int_equal(look(low, SECOND / 10), high - low);
 }
 
 static void fixed_keeps_all_for_its_time(void **state)
@@ -384,6 +417,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(newest_falls_are_made_up_first),
+        cmocka_unit_test(a_part_of_a_fall_takes_what_is_kept_first),
         cmocka_unit_test(falls_of_a_moment_are_one),
         cmocka_unit_test(the_oldest_falls_become_one_when_there_are_too_many),
         cmocka_unit_test_setup(nothing_is_kept_of_what_fell_once, next_key),
@@ -394,6 +428,7 @@ int main(void)
         cmocka_unit_test_setup(a_gap_that_varies_changes_nothing, next_key),
         cmocka_unit_test_setup(small_changes_are_no_falls, next_key),
         cmocka_unit_test_setup(a_key_of_which_nothing_is_known_goes_by_all, next_key),
+        cmocka_unit_test_setup(a_fall_deeper_than_any_that_came_back_is_not_kept, next_key),
         cmocka_unit_test_setup(fixed_keeps_all_for_its_time, next_key),
         cmocka_unit_test_setup(a_shadow_decides_and_keeps_nothing, next_key),
         cmocka_unit_test_setup(what_was_kept_is_counted, next_key),

@@ -132,8 +132,9 @@ static struct slab *slab_unused_to_owned(struct heap *h, uint32_t class)
     struct class_slabs *c = &h->classes[class];
     if (zeroed) {
         h->grown_bytes += class_slab_bytes(class);
-        purge_note_fresh(class_slab_bytes(class),
-                         class < FIRST_PAGED ? MEMORY_UNITS : MEMORY_PAGES);
+        purge_note_fresh(class_slab_bytes(class), class >= FIRST_PAGED ? MEMORY_PAGES
+                                                  : units > 1          ? MEMORY_STRETCHES
+                                                                       : MEMORY_UNITS);
         if (units == 1 && class < FIRST_PAGED && c->slabs >= PREFAULT_FROM &&
             hak_options.prefault && !pressure_is(PRESSURE_TIGHT)) {
             (void)os_prefault(unit_address((size_t)unit), UNIT_SIZE);

@@ -3,6 +3,7 @@
 #include "control/options.h"
 #include "os/os.h"
 #include "slab/slab.h"
+#include "super/super.h"
 
 enum { BITS = 64, LONGEST = 512 /* pages of a granule, of 4 KiB and so at most */ };
 enum kind { CLEAN, DIRTY, KINDS };
@@ -266,8 +267,10 @@ static void add_granule(size_t granule, bool zeroed)
  * would give the granule back. */
 static bool take_from_new_granule(struct run *r, uint32_t n, uint32_t alignment)
 {
-    bool zeroed;
-    ptrdiff_t granule = region_take(1, GRANULE_SIZE, &zeroed);
+    bool zeroed = false;
+    ptrdiff_t granule = supers_take_whole();
+    if (granule < 0)
+        granule = region_take(1, GRANULE_SIZE, &zeroed);
     if (granule < 0)
         return false;
     if (hak_options.huge_pages)

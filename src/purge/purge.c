@@ -182,8 +182,10 @@ static size_t dirty_of(enum memory_kind kind)
         return units_dirty() * UNIT_SIZE;
     case MEMORY_PAGES:
         return pages_dirty();
-    default:
+    case MEMORY_BIG:
         return big_cached_bytes();
+    default: /* a stretch is taken anew where no units that are free lie together */
+        return 0;
     }
 }
 

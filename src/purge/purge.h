@@ -30,7 +30,7 @@
 #include "super/super.h"
 
 /* What free memory is cut into, and cannot be used as another of: units, runs of pages, granules of big blocks. */
-enum memory_kind { MEMORY_NONE, MEMORY_UNITS, MEMORY_PAGES, MEMORY_BIG };
+enum memory_kind { MEMORY_NONE, MEMORY_UNITS, MEMORY_STRETCHES, MEMORY_PAGES, MEMORY_BIG };
 
 /* Into the mind's log, within thread_enter. While another thread purges it is left out. */
 void purge_log(const struct decision *d);

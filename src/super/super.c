@@ -162,18 +162,17 @@ static ptrdiff_t take_of_kind(enum kind kind, struct want want, bool clean, bool
     return REGION_NONE;
 }
 
-/* Stage 2: unused units of existing SuperSlabs, those first whose pages are there. For a single unit one
- * out of a SuperSlab of another kind is better than a page fault for each of its pages. */
-static ptrdiff_t take_existing(struct want want, bool *zeroed)
+/* Units whose pages are there. A single one out of a SuperSlab of another kind is better than a page fault for each of its
+ * pages. */
+static ptrdiff_t take_dirty(struct want want, bool *zeroed)
 {
-    ptrdiff_t got = REGION_NONE;
-    if (units_dirty() >= want.n) {
-        got = take_of_kind(want.kind, want, false, zeroed);
-        for (enum kind other = SINGLES; got < 0 && want.n == 1 && other < KINDS; other++)
-            if (other != want.kind)
-                got = take_of_kind(other, want, false, zeroed);
-    }
-    return got >= 0 ? got : take_of_kind(want.kind, want, true, zeroed);
+    if (units_dirty() < want.n)
+        return REGION_NONE;
+    ptrdiff_t got = take_of_kind(want.kind, want, false, zeroed);
+    for (enum kind other = SINGLES; got < 0 && want.n == 1 && other < KINDS; other++)
+        if (other != want.kind)
+            got = take_of_kind(other, want, false, zeroed);
+    return got;
 }
 
 /* Which pages it is to have. A young heap has small ones: the first touch of a huge page would be a good part of all that
@@ -188,31 +187,91 @@ static bool advise(size_t granule, enum kind kind, bool fresh)
     return false;
 }
 
-/* Stage 3. */
-static ptrdiff_t take_new(struct want want, bool *zeroed)
+/* ---- SuperSlabs of which every unit is free ---- */
+
+/* Claimed as a whole it is nobody's SuperSlab any more. */
+static void super_to_granule(size_t granule)
 {
-    ptrdiff_t granule = region_take(1, GRANULE_SIZE, zeroed);
-    if (granule < 0)
+    struct super *s = super_at(granule);
+    bit_clear(purgeable_bits(granule), granule);
+    sub_relaxed(&hak_supers.dirty, (size_t)__builtin_popcount(load_relaxed(&s->dirty)));
+    sub_relaxed(&hak_supers.mapped, 1);
+    store_relaxed(&s->dirty, 0);
+    store_relaxed(&s->written, 0);
+}
+
+static bool take_whole_in(size_t granule)
+{
+    const struct super *s = super_at(granule);
+    if (load_relaxed(&s->free) != (uint32_t)ALL_FREE || load_relaxed(&s->dirty) == 0 ||
+        !claim(granule, (uint32_t)ALL_FREE))
+        return false;
+    super_to_granule(granule);
+    return true;
+}
+
+ptrdiff_t supers_take_whole(void)
+{
+    if (units_dirty() < WHOLE_LEAST)
         return REGION_NONE;
+    for (size_t w = (region_top() + BITS - 1) / BITS; w-- > 0;) {
+        /* relaxed: what is found is claimed, which acquires. */
+        uint64_t bits = load_relaxed(&super_groups[w].purgeable);
+        for (; bits != 0; bits &= bits - 1) {
+            size_t granule = w * BITS + lowest_bit(bits);
+            if (take_whole_in(granule))
+                return (ptrdiff_t)granule;
+        }
+    }
+    return REGION_NONE;
+}
+
+/* Its content is unknown if not `*zeroed`, which then is what is true of the units that are taken with it. */
+static ptrdiff_t granule_to_super(size_t granule, struct want want, bool *zeroed)
+{
     add_relaxed(&hak_supers.mapped, 1);
     add_relaxed(&hak_supers.made, 1);
     probe_super_new();
-    struct super *s = super_at((size_t)granule);
+    struct super *s = super_at(granule);
     store_relaxed(&s->kind, (uint8_t)want.kind);
     /* The first touch of a huge page brings the pages of all units. */
-    bool has_pages = advise((size_t)granule, want.kind, *zeroed) || !*zeroed;
+    bool has_pages = advise(granule, want.kind, *zeroed) || !*zeroed;
     store_relaxed(&s->written, *zeroed ? 0 : (uint32_t)ALL_FREE);
     store_relaxed(&s->dirty, has_pages ? (uint32_t)ALL_FREE : 0);
     if (has_pages)
         add_relaxed(&hak_supers.dirty, GRANULE_UNITS);
     uint32_t mine = run_mask(0, want.n);
-    taken_zeroed((size_t)granule, mine);
+    taken_zeroed(granule, mine);
     uint32_t rest = (uint32_t)ALL_FREE & ~mine;
     if (rest != 0)
-        release((size_t)granule, rest);
+        release(granule, rest);
     if (has_pages)
-        bit_set(purgeable_bits((size_t)granule), (size_t)granule);
-    return granule * (ptrdiff_t)GRANULE_UNITS;
+        bit_set(purgeable_bits(granule), granule);
+    return (ptrdiff_t)(granule * GRANULE_UNITS);
+}
+
+/* Before a stretch has its pages touched anew, a SuperSlab of another kind serves of which nothing is in use. */
+static ptrdiff_t take_from_whole(struct want want, bool *zeroed)
+{
+    ptrdiff_t granule = want.kind == STRETCHES ? supers_take_whole() : REGION_NONE;
+    *zeroed = false;
+    return granule >= 0 ? granule_to_super((size_t)granule, want, zeroed) : REGION_NONE;
+}
+
+/* Stage 2, those units first whose pages are there. */
+static ptrdiff_t take_existing(struct want want, bool *zeroed)
+{
+    ptrdiff_t got = take_dirty(want, zeroed);
+    if (got < 0)
+        got = take_from_whole(want, zeroed);
+    return got >= 0 ? got : take_of_kind(want.kind, want, true, zeroed);
+}
+
+/* Stage 3. */
+static ptrdiff_t take_new(struct want want, bool *zeroed)
+{
+    ptrdiff_t granule = region_take(1, GRANULE_SIZE, zeroed);
+    return granule >= 0 ? granule_to_super((size_t)granule, want, zeroed) : REGION_NONE;
 }
 
 static ptrdiff_t take(struct want want, bool *zeroed)
@@ -249,17 +308,6 @@ void units_give(size_t first, uint32_t n, uint32_t touched)
 }
 
 /* ---- purge ---- */
-
-/* Claimed as a whole it is nobody's SuperSlab any more. */
-static void super_to_granule(size_t granule)
-{
-    struct super *s = super_at(granule);
-    bit_clear(purgeable_bits(granule), granule);
-    sub_relaxed(&hak_supers.dirty, (size_t)__builtin_popcount(load_relaxed(&s->dirty)));
-    sub_relaxed(&hak_supers.mapped, 1);
-    store_relaxed(&s->dirty, 0);
-    store_relaxed(&s->written, 0);
-}
 
 /* The units are ours (claimed). Drops their pages and gives them back, or the whole SuperSlab to
  * the region. */
@@ -320,32 +368,6 @@ HAK_COLD bool units_give_purged(size_t first, uint32_t n)
     else
         bit_set(purgeable_bits(granule), granule);
     return purged;
-}
-
-static bool take_whole_in(size_t granule)
-{
-    const struct super *s = super_at(granule);
-    if (load_relaxed(&s->free) != (uint32_t)ALL_FREE || load_relaxed(&s->dirty) == 0 ||
-        !claim(granule, (uint32_t)ALL_FREE))
-        return false;
-    super_to_granule(granule);
-    return true;
-}
-
-ptrdiff_t supers_take_whole(void)
-{
-    if (units_dirty() < WHOLE_LEAST)
-        return REGION_NONE;
-    for (size_t w = (region_top() + BITS - 1) / BITS; w-- > 0;) {
-        /* relaxed: what is found is claimed, which acquires. */
-        uint64_t bits = load_relaxed(&super_groups[w].purgeable);
-        for (; bits != 0; bits &= bits - 1) {
-            size_t granule = w * BITS + lowest_bit(bits);
-            if (take_whole_in(granule))
-                return (ptrdiff_t)granule;
-        }
-    }
-    return REGION_NONE;
 }
 
 static bool still_purgeable(size_t granule)

@@ -136,9 +136,47 @@ static void check_whole(void)
     model_assert(*(uint64_t *)unit_address(last) == 9);
 }
 
+/* All are free. A stretch takes them over while another thread wants a single unit, which it gives back. */
+static bool has_stretch;
+
+static void setup_stretch(void)
+{
+    setup_whole();
+    units_give(last, 1, 1);
+    has_stretch = false;
+    touch();
+}
+
+static void use_or_stretch(int index)
+{
+    bool zeroed;
+    if (index == 0) {
+        use(index);
+        return;
+    }
+    ptrdiff_t unit = take_from_whole((struct want){STRETCHES, 2}, &zeroed);
+    if (unit < 0)
+        return;
+    model_assert(!zeroed);
+    for (size_t i = 0; i < 2; i++)
+        *(uint64_t *)unit_address((size_t)unit + i) = 9;
+    has_stretch = true;
+}
+
+static void check_stretch(void)
+{
+    uint64_t *p;
+    model_assert(units_in_use() == (has_stretch ? 2 : 0) && supers_mapped() == 1);
+    model_assert(load_relaxed(&super_at(0)->kind) == (has_stretch ? STRETCHES : SINGLES));
+    model_assert(units_dirty() == GRANULE_UNITS - units_in_use());
+    model_assert(take_unless_new(&p) && *p != 9);
+}
+
 const struct model_scenario super_room = {"super.room", 2, 1, 128, setup_room, use, check_room};
 const struct model_scenario super_two = {"super.two", 2, 2, 128, setup, use, check};
 const struct model_scenario super_purged = {"super.purged", 2,           2, 128, setup,
                                             use_or_purge,   check_purged};
 const struct model_scenario super_whole = {"super.whole",      2,          3, 128, setup_whole,
                                            give_or_take_whole, check_whole};
+const struct model_scenario super_stretch = {
+    "super.stretch", 2, 3, 128, setup_stretch, use_or_stretch, check_stretch};

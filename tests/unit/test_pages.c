@@ -4,6 +4,7 @@
 #include "control/options.h"
 #include "os/os.h"
 #include "pages/pages.h"
+#include "super/super.h"
 
 static uint32_t shortest, granule;
 
@@ -272,6 +273,21 @@ static void a_whole_granule_can_be_taken(void **state)
     region_give(page / granule, 1, false);
 }
 
+static void a_run_takes_over_a_super_slab_of_which_nothing_is_in_use(void **state)
+{
+    (void)state;
+    bool zeroed;
+    ptrdiff_t unit = units_take(GRANULE_UNITS, &zeroed);
+    assert_true(unit >= 0);
+    memset(unit_address((size_t)unit), 'x', GRANULE_SIZE);
+    units_give((size_t)unit, GRANULE_UNITS, GRANULE_UNITS);
+    size_t page = take(granule, &zeroed); /* none of those there is has so many free */
+    assert_int_equal(unit_of_page(page), unit);
+    assert_false(zeroed);
+    assert_int_equal(units_dirty(), 0);
+    pages_give(page, granule);
+}
+
 static void no_page_has_two_owners(void **state)
 {
     (void)state;
@@ -311,6 +327,7 @@ int main(void)
         cmocka_unit_test_setup(a_run_knows_which_of_its_pages_were_touched, purged),
         cmocka_unit_test_setup(a_whole_granule_can_be_taken, purged),
         cmocka_unit_test_setup(granules_of_pages_have_no_huge_ones, purged),
+        cmocka_unit_test_setup(a_run_takes_over_a_super_slab_of_which_nothing_is_in_use, purged),
         cmocka_unit_test_setup(no_page_has_two_owners, purged),
     };
     return cmocka_run_group_tests(tests, set_up, NULL);

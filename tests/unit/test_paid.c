@@ -120,6 +120,29 @@ static void growth_is_not_paid_from_its_own_kind(void **state)
     give_units(units, STEPS);
 }
 
+/* Those that are free do not lie together, or would have been taken. */
+static void a_stretch_is_paid_from_units(void **state)
+{
+    (void)state;
+    size_t half[STEPS], total;
+    bool zeroed;
+    grow_by_units(half, STEPS);
+    for (int i = 0; i < STEPS; i++)
+        units_give(half[i], GRANULE_UNITS / 2, GRANULE_UNITS / 2);
+    highest = footprint();
+    total = purge_total();
+    ptrdiff_t unit = units_take(GRANULE_UNITS, &zeroed);
+    assert_true(unit >= 0 && zeroed);
+    purge_note_fresh(GRANULE_SIZE, MEMORY_STRETCHES);
+    purge_pay_if_owed();
+    assert_int_equal(purge_total() - total, GRANULE_SIZE);
+    assert_int_equal(footprint(), highest);
+    clock_ms += SECOND;
+    for (int i = 0; i < STEPS; i++)
+        units_give(half[i] + GRANULE_UNITS / 2, GRANULE_UNITS / 2, GRANULE_UNITS / 2);
+    units_give((size_t)unit, GRANULE_UNITS, GRANULE_UNITS);
+}
+
 static void units_pay_for_other_kinds(void **state)
 {
     (void)state;
@@ -191,6 +214,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(growth_is_paid_from_other_kinds, rise, fall),
         cmocka_unit_test_setup_teardown(what_was_in_use_before_is_not_to_be_paid, rise, fall),
         cmocka_unit_test_setup_teardown(growth_is_not_paid_from_its_own_kind, rise, fall),
+        cmocka_unit_test_setup_teardown(a_stretch_is_paid_from_units, rise, fall),
         cmocka_unit_test_setup_teardown(units_pay_for_other_kinds, rise, fall),
         cmocka_unit_test_setup_teardown(paying_has_a_budget_of_time, rise, fall),
         cmocka_unit_test_setup_teardown(what_is_set_to_be_retained_pays_for_nothing, rise, fall),

@@ -351,6 +351,40 @@ static void a_whole_one_becomes_a_granule(void **state)
     region_give(unit / GRANULE_UNITS, 1, false);
 }
 
+/* One unit of the other kind's is in use at first, so that the SuperSlab stays that kind's. */
+static void a_stretch_takes_over_what_another_kind_has_free_as_a_whole(void **state)
+{
+    (void)state;
+    bool zeroed;
+    size_t singles[GRANULE_UNITS + 1], n = 0, mapped;
+    supers_purge(0);
+    do { /* the first of a new one: all of that is ours to take */
+        mapped = supers_mapped();
+        singles[0] = take(1, &zeroed);
+    } while (supers_mapped() == mapped);
+    for (n = 1; n < GRANULE_UNITS; n++) {
+        singles[n] = take(1, &zeroed);
+        assert_at(singles[n] / GRANULE_UNITS == singles[0] / GRANULE_UNITS, n);
+    }
+    for (size_t i = 0; i < n; i++)
+        soil(singles[i], 1);
+    for (size_t i = 1; i < n; i++)
+        units_give(singles[i], 1, 1);
+    mapped = supers_mapped();
+    size_t before = take(GRANULE_UNITS / 2 + 1, &zeroed);
+    assert_true(before / GRANULE_UNITS != singles[0] / GRANULE_UNITS);
+    units_give(singles[0], 1, 1);
+    mapped = supers_mapped();
+    size_t unit = take(GRANULE_UNITS / 2 + 1, &zeroed);
+    assert_int_equal(unit / GRANULE_UNITS, singles[0] / GRANULE_UNITS);
+    assert_false(zeroed);
+    assert_int_equal(supers_mapped(), mapped);
+    assert_int_equal(units_dirty(), GRANULE_UNITS / 2 - 1);
+    units_give(unit, GRANULE_UNITS / 2 + 1, 0);
+    units_give(before, GRANULE_UNITS / 2 + 1, 0);
+    supers_purge(0);
+}
+
 static void no_unit_has_two_owners(void **state)
 {
     (void)state;
@@ -375,6 +409,7 @@ int main(void)
         cmocka_unit_test(purged_units_are_zero_and_others_are_not),
         cmocka_unit_test(free_supers_go_back_to_the_region),
         cmocka_unit_test(a_whole_one_becomes_a_granule),
+        cmocka_unit_test(a_stretch_takes_over_what_another_kind_has_free_as_a_whole),
         cmocka_unit_test(no_unit_has_two_owners),
     };
     return cmocka_run_group_tests(tests, set_up, NULL);

@@ -385,12 +385,15 @@ void heap_put_all(struct heap *h, uint32_t class, void *const *blocks, size_t n)
 {
     size_t put;
     probe_flush(class, n);
-    if (class < FIRST_MAPPED)
+    if (class < FIRST_MAPPED) {
+        for (size_t i = n; i-- > 0;) /* each is looked at, and may be far away */
+            __builtin_prefetch(blocks[i], 1);
         put = put_each(h, class, blocks, n, true);
-    else if (class < FIRST_OF_UNITS)
+    } else if (class < FIRST_OF_UNITS) {
         put = put_each(h, class, blocks, n, true);
-    else
+    } else {
         put = put_each_larger(h, class, blocks, n);
+    }
     class_unuse(h, class, put);
 }
 

@@ -139,12 +139,20 @@ HAK_INLINE uint32_t receive(struct reception *r, void *const *blocks, uint32_t n
     return 1;
 }
 
-/* Their slabs' lines may be far away, and are asked for all at once. */
+/* Their slabs' lines may be far away, as may those blocks that a list is to link: all are asked for at once. */
+HAK_INLINE void prefetch_for(void *p)
+{
+    size_t unit = unit_of(p);
+    __builtin_prefetch(slab_at(unit), 1);
+    if ((word_or_none(unit) & (UNIT_SIZE - 1)) < magazine_offset(FIRST_MAPPED))
+        __builtin_prefetch(p, 1);
+}
+
 static HAK_NOINLINE void receive_blocks(struct reception *r, void *const *blocks, uint32_t n)
 {
     r->blocks += n;
-    for (uint32_t i = 0; i < n; i++)
-        __builtin_prefetch(slab_at(unit_of(blocks[i])), 1);
+    for (uint32_t i = n; i-- > 0;)
+        prefetch_for(blocks[i]);
     while (n > 0)
         n -= receive(r, blocks, n);
 }

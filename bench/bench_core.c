@@ -20,6 +20,7 @@ static const struct shape shapes[] = {
     {"lifo", run_lifo, {16, 64, 512, 1024}},
     {"random", run_random, {256, 4096, 65536, 1000000}},
     {"flags", run_flags, {4096, 65536}},
+    {"tree", run_tree, {8191, 524287}},
     {"pingpong", run_pingpong, {0}},
     {"cycle", run_cycle, {65536, 262144, 2097152}},
     {"cycle_fill", run_cycle_fill, {65536, 262144, 2097152}},
@@ -47,8 +48,9 @@ static void print_usage(FILE *out)
     fputs("usage: bench_core SHAPE [ARGUMENT] [OPTION VALUE]...\n"
           "       bench_core --list\n"
           "\n"
-          "  hot32          lifo SIZE        random LIVE      flags LIVE     pingpong\n"
-          "  cycle SIZE     cycle_fill SIZE  cycle8 SIZE      produce        peak\n"
+          "  hot32          lifo SIZE        random LIVE      flags LIVE     tree LIVE\n"
+          "  pingpong       cycle SIZE       cycle_fill SIZE  cycle8 SIZE    produce\n"
+          "  peak\n"
           "\n"
           "  --list         the standard set, one shape and argument per line\n"
           "  --seed N       of the random sizes and slots (1)\n"

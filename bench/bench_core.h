@@ -27,6 +27,7 @@ void run_hot32(const struct options *, size_t argument, struct outcome *);
 void run_lifo(const struct options *, size_t block_size, struct outcome *);
 void run_random(const struct options *, size_t live, struct outcome *);
 void run_flags(const struct options *, size_t live, struct outcome *);
+void run_tree(const struct options *, size_t live, struct outcome *);
 void run_cycle(const struct options *, size_t block_size, struct outcome *);
 void run_cycle_fill(const struct options *, size_t block_size, struct outcome *);
 void run_cycle8(const struct options *, size_t block_size, struct outcome *);

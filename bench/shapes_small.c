@@ -1,4 +1,4 @@
-/* Small blocks, one thread: hot32, lifo, random, flags. */
+/* Small blocks, one thread: hot32, lifo, random, flags, tree. */
 #include "bench_core.h"
 
 #define HOT_SIZE 32
@@ -149,4 +149,59 @@ void run_flags(const struct options *options, size_t live, struct outcome *outco
     outcome->rss_start_kib = rss_now_kib();
     outcome->live_bytes = live * FLAGS_SIZE;
     measure_steps(options, flags_step, &flags, 20000000, live, outcome);
+}
+
+/* Of 24 bytes. */
+struct tree_node {
+    struct tree_node *left, *right;
+    size_t depth; /* below it */
+};
+
+static struct tree_node *build_tree(size_t depth)
+{
+    struct tree_node *node = malloc(sizeof *node);
+    if (node == NULL) {
+        die("out of memory");
+    }
+    node->depth = depth;
+    node->left = depth > 0 ? build_tree(depth - 1) : NULL;
+    node->right = depth > 0 ? build_tree(depth - 1) : NULL;
+    return node;
+}
+
+static void free_tree(struct tree_node *node, size_t depth)
+{
+    if (node->depth != depth) {
+        die("a node was overwritten");
+    }
+    if (depth > 0) {
+        free_tree(node->left, depth - 1);
+        free_tree(node->right, depth - 1);
+    }
+    free(node);
+}
+
+static size_t nodes_of(size_t depth)
+{
+    return ((size_t)2 << depth) - 1;
+}
+
+static void tree_step(void *state, uint64_t pairs)
+{
+    size_t depth = *(const size_t *)state;
+    for (uint64_t done = 0; done < pairs; done += nodes_of(depth)) {
+        free_tree(build_tree(depth), depth);
+    }
+}
+
+/* The deepest with no more nodes than that. */
+void run_tree(const struct options *options, size_t live, struct outcome *outcome)
+{
+    size_t depth = 0;
+    while (nodes_of(depth + 1) <= live) {
+        depth++;
+    }
+    outcome->rss_start_kib = rss_now_kib();
+    outcome->live_bytes = nodes_of(depth) * sizeof(struct tree_node);
+    measure_steps(options, tree_step, &depth, 20000000, nodes_of(depth), outcome);
 }

@@ -354,7 +354,7 @@ HAK_INLINE size_t put_each(struct heap *h, uint32_t class, void *const *blocks, 
                            bool one_unit)
 {
     uintptr_t mine = (uintptr_t)magazine_of(h, class);
-    size_t put = 0;
+    size_t put = 0, row = ROW_LONG;
     while (n > 0) {
         void *p = blocks[n - 1];
         size_t unit = unit_of(p);
@@ -362,10 +362,12 @@ HAK_INLINE size_t put_each(struct heap *h, uint32_t class, void *const *blocks, 
         if (HAK_UNLIKELY(word != mine)) {
             return_foreign(h, word, p);
             n--;
-        } else if (one_unit && is_row(unit, blocks, n)) {
-            n -= put_row(h, unit, blocks, n);
+        } else if (one_unit && is_row(unit, blocks, n, row)) {
+            row = put_row(h, unit, blocks, n);
+            n -= row;
         } else {
             put_block(h, class, one_unit ? unit : slab_first_unit(unit), p);
+            row = 0;
             put++;
             n--;
         }
@@ -386,8 +388,7 @@ void heap_put_all(struct heap *h, uint32_t class, void *const *blocks, size_t n)
     size_t put;
     probe_flush(class, n);
     if (class < FIRST_MAPPED) {
-        for (size_t i = n; i-- > 0;) /* each is looked at, and may be far away */
-            __builtin_prefetch(blocks[i], 1);
+        prefetch_listed(h, class, blocks, n);
         put = put_each(h, class, blocks, n, true);
     } else if (class < FIRST_OF_UNITS) {
         put = put_each(h, class, blocks, n, true);

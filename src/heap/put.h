@@ -44,10 +44,25 @@ HAK_INLINE void put_block(struct heap *h, uint32_t class, size_t unit, void *p)
     slab_unuse(h, s, 1);
 }
 
-/* Whether the last three of n blocks lie in the same unit, which is the last one's: for two a loop does not pay. */
-HAK_INLINE bool is_row(size_t unit, void *const *blocks, size_t n)
+/* Whether the last of n blocks, which lies in the unit, seems to end a long row of such blocks. `before`: how long the row was
+ * that has just ended; at first ROW_LONG. After a short one none is looked for: where blocks of few slabs are mixed, each look
+ * is one that the processor guesses wrong. */
+enum { ROW_LONG = 8 };
+HAK_INLINE bool is_row(size_t unit, void *const *blocks, size_t n, size_t before)
 {
-    return n > 2 && unit_of(blocks[n - 2]) == unit && unit_of(blocks[n - 3]) == unit;
+    return before >= ROW_LONG && n >= ROW_LONG && unit_of(blocks[n - 2]) == unit &&
+           unit_of(blocks[n - ROW_LONG / 2]) == unit && unit_of(blocks[n - ROW_LONG]) == unit;
+}
+
+/* Blocks that a list links are written to, and looked at before: all at once, last first, if the class has so many slabs that
+ * they may be far away. */
+enum { FAR_FROM = 16 };
+HAK_INLINE void prefetch_listed(const struct heap *h, uint32_t class, void *const *blocks, size_t n)
+{
+    if (h->classes[class].slabs < FAR_FROM)
+        return;
+    for (size_t i = n; i-- > 0;)
+        __builtin_prefetch(blocks[i], 1);
 }
 
 /* To a slab of one unit, the heap's: the last of n blocks, which lies there, and of those before it as many as lie there in a

@@ -110,8 +110,9 @@ static size_t size_for_word(uintptr_t word)
     return word > WORD_TAG_MAX ? hak_classes[class_of_word(word)].size : 0;
 }
 
-/* The last of n blocks; with it those before it that lie in its slab, if that is what it returns to. Returns how many. */
-HAK_INLINE uint32_t receive(struct reception *r, void *const *blocks, uint32_t n)
+/* The last of n blocks; with it those before it that lie in its slab, if that is what it returns to. Returns how many. `before`:
+ * what that was the last time. */
+HAK_INLINE uint32_t receive(struct reception *r, void *const *blocks, uint32_t n, uint32_t before)
 {
     void *p = blocks[n - 1];
     size_t unit = unit_of(p);
@@ -128,7 +129,7 @@ HAK_INLINE uint32_t receive(struct reception *r, void *const *blocks, uint32_t n
         r->in_magazine++;
         heap_changed(r->heap, class);
     } else if (HAK_LIKELY(class_is_plain(class))) {
-        if (is_row(unit, blocks, n))
+        if (is_row(unit, blocks, n, before))
             return (uint32_t)put_row(r->heap, unit, blocks, n);
         put_counted(r->heap, class, unit, p);
     } else if (class < FIRST_MAPPED) {
@@ -139,22 +140,24 @@ HAK_INLINE uint32_t receive(struct reception *r, void *const *blocks, uint32_t n
     return 1;
 }
 
-/* Their slabs' lines may be far away, as may those blocks that a list is to link: all are asked for at once. */
-HAK_INLINE void prefetch_for(void *p)
+/* Their slabs' lines may be far away, and are asked for all at once; so are blocks for lists, by the first one, since most are of
+ * a kind. */
+static void prefetch_for(const struct heap *h, void *const *blocks, uint32_t n)
 {
-    size_t unit = unit_of(p);
-    __builtin_prefetch(slab_at(unit), 1);
-    if ((word_or_none(unit) & (UNIT_SIZE - 1)) < magazine_offset(FIRST_MAPPED))
-        __builtin_prefetch(p, 1);
+    for (uint32_t i = n; i-- > 0;)
+        __builtin_prefetch(slab_at(unit_of(blocks[i])), 1);
+    uintptr_t word = word_or_none(unit_of(blocks[n - 1]));
+    if (word > WORD_TAG_MAX && class_of_word(word) < FIRST_MAPPED)
+        prefetch_listed(h, class_of_word(word), blocks, n);
 }
 
 static HAK_NOINLINE void receive_blocks(struct reception *r, void *const *blocks, uint32_t n)
 {
     r->blocks += n;
-    for (uint32_t i = n; i-- > 0;)
-        prefetch_for(blocks[i]);
-    while (n > 0)
-        n -= receive(r, blocks, n);
+    if (n > 1)
+        prefetch_for(r->heap, blocks, n);
+    for (uint32_t done = ROW_LONG; n > 0; n -= done)
+        done = receive(r, blocks, n, done);
 }
 
 /* One that comes alone: a parcel, or a block that none could be had for. */

@@ -251,6 +251,7 @@ HAK_COLD void die_double_free(void *p)
     os_fatal("free(%p): double free: the block is free already", (uintptr_t)p);
 }
 
+/* Not in part either: two functions would take more room than one. */
 HAK_NOINLINE void slab_put_first_or_last(struct heap *h, struct slab *s)
 {
     if (s->used != 0)

@@ -128,12 +128,10 @@ HAK_INLINE uint32_t receive(struct reception *r, void *const *blocks, uint32_t n
     } else if (r->own && magazine_push(magazine_of(r->heap, class), p)) {
         r->in_magazine++;
         heap_changed(r->heap, class);
-    } else if (HAK_LIKELY(class_is_plain(class))) {
-        if (is_row(unit, blocks, n, before))
-            return (uint32_t)put_row(r->heap, unit, blocks, n);
-        put_counted(r->heap, class, unit, p);
-    } else if (class < FIRST_MAPPED) {
+    } else if (class < FIRST_OF_UNITS && is_row(unit, blocks, n, before)) {
         return (uint32_t)put_row(r->heap, unit, blocks, n);
+    } else if (HAK_LIKELY(class_is_plain(class))) {
+        put_counted(r->heap, class, unit, p);
     } else {
         heap_put(r->heap, slab_of_unit(unit), p);
     }

@@ -29,7 +29,8 @@
 #include "pressure/pressure.h"
 #include "super/super.h"
 
-/* What free memory is cut into, and cannot be used as another of: units, runs of pages, granules of big blocks. */
+/* What free memory is cut into, and cannot be used as another of: units, runs of pages, granules of big blocks. Growth by
+ * stretches of units is told apart, since units that do not lie together do not serve it. */
 enum memory_kind { MEMORY_NONE, MEMORY_UNITS, MEMORY_STRETCHES, MEMORY_PAGES, MEMORY_BIG };
 
 /* Into the mind's log, within thread_enter. While another thread purges it is left out. */

@@ -104,7 +104,7 @@ bool slab_has_listed(const struct slab *s, const void *p)
     return s->free != NULL && HAK_UNLIKELY(block_looks_linked(s, p)) && slab_lists(s, p, &damaged);
 }
 
-/* Index of the block that starts at p, which is below `carved`; that itself: none does. */
+/* Index of the block that starts at an offset, if it is below `carved`; else that. */
 HAK_INLINE uint32_t index_below(const struct class_info *c, size_t offset, uint32_t carved)
 {
     uint32_t index = class_block_index(c, offset);

@@ -236,16 +236,11 @@ HAK_INLINE struct block *link_code(const struct slab *s, const struct block *b,
     return (struct block *)((uintptr_t)next ^ (uintptr_t)b ^ hak_region.key ^ s->salt);
 }
 
-/* Whether the address is in the same unit, or ends the list. */
-HAK_INLINE bool is_next_of(const struct block *b, const struct block *next)
-{
-    return ((uintptr_t)next ^ (uintptr_t)b) >> UNIT_SHIFT == 0 || next == NULL;
-}
-
-/* Whether the first word is a link of the slab's list. */
+/* Whether the first word is a link of the slab's list: it leads into the same unit, or ends the list. */
 HAK_INLINE bool block_looks_linked(const struct slab *s, const struct block *b)
 {
-    return is_next_of(b, link_code(s, b, b->next));
+    uintptr_t next = (uintptr_t)link_code(s, b, b->next);
+    return (next ^ (uintptr_t)b) >> UNIT_SHIFT == 0 || next == 0;
 }
 
 /* Whether the block is in the slab's list of free blocks. `*damaged`: its own link, or one before it, leads nowhere. */

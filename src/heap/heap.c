@@ -119,6 +119,13 @@ static void slab_memory_give(const struct slab *s)
         pages_give(page_of(slab_base(s)), pages_for(class_slab_bytes(s->class)));
 }
 
+static enum memory_kind memory_kind_of(uint32_t class)
+{
+    if (class >= FIRST_PAGED)
+        return MEMORY_PAGES;
+    return hak_classes[class].units > 1 ? MEMORY_STRETCHES : MEMORY_UNITS;
+}
+
 static struct slab *slab_unused_to_owned(struct heap *h, uint32_t class)
 {
     bool zeroed;
@@ -132,9 +139,7 @@ static struct slab *slab_unused_to_owned(struct heap *h, uint32_t class)
     struct class_slabs *c = &h->classes[class];
     if (zeroed) {
         h->grown_bytes += class_slab_bytes(class);
-        purge_note_fresh(class_slab_bytes(class), class >= FIRST_PAGED ? MEMORY_PAGES
-                                                  : units > 1          ? MEMORY_STRETCHES
-                                                                       : MEMORY_UNITS);
+        purge_note_fresh(class_slab_bytes(class), memory_kind_of(class));
         if (units == 1 && class < FIRST_PAGED && c->slabs >= PREFAULT_FROM &&
             hak_options.prefault && !pressure_is(PRESSURE_TIGHT)) {
             (void)os_prefault(unit_address((size_t)unit), UNIT_SIZE);

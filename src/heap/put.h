@@ -66,7 +66,7 @@ HAK_INLINE void prefetch_listed(const struct heap *h, uint32_t class, void *cons
 }
 
 /* To a slab of one unit, the heap's: the last of n blocks, which lies there, and of those before it as many as lie there in a
- * row. Returns how many. */
+ * row; and off the heap's sums. Returns how many. */
 size_t put_row(struct heap *h, size_t unit, void *const *blocks, size_t n);
 
 /* Of the class' blocks in use there are n fewer. */

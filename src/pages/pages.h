@@ -2,7 +2,7 @@
  * are free. For blocks of more than a unit: no two of them start in the same unit, so a unit's line says
  * all there is to know about the run, live or free, that starts in it.
  *
- * Pages are counted from the start of the window. Calls: region, os. Called by: heap (runs), purge,
+ * Pages are counted from the start of the window. Calls: region, super, os. Called by: heap (runs), purge,
  * control (numbers). */
 #ifndef HAK_PAGES_H
 #define HAK_PAGES_H

@@ -2,7 +2,7 @@
  * have. This is the shared pool's lock-free part: taking an unused unit (stage 2) is one
  * compare-and-swap on the SuperSlab's mask; only a new SuperSlab (stage 3) meets a lock.
  *
- * Calls: region, os. Called by: heap, big, control (numbers). */
+ * Calls: region, os. Called by: heap, pages, big, control (numbers). */
 #ifndef HAK_SUPER_H
 #define HAK_SUPER_H
 
@@ -28,7 +28,7 @@ HAK_INLINE struct super *super_at(size_t granule)
 /* Takes n <= 32 neighbouring units of one SuperSlab. Returns the first one's index or REGION_NONE;
  * `*zeroed`: all of them read as zeros. Single units and longer stretches come from SuperSlabs of
  * their own, so that longer ones are not cut short by single ones. But memory whose pages are there comes
- * first, whatever its kind, for a single unit. */
+ * first, whatever its kind, for a single unit; and for a stretch if a whole SuperSlab of it is free. */
 ptrdiff_t units_take(uint32_t n, bool *zeroed);
 
 /* The same for one unit that is going to be filled. In a large heap these have SuperSlabs of their own, where huge pages pay:

@@ -356,7 +356,7 @@ static void a_stretch_takes_over_what_another_kind_has_free_as_a_whole(void **st
 {
     (void)state;
     bool zeroed;
-    size_t singles[GRANULE_UNITS + 1], n = 0, mapped;
+    size_t singles[GRANULE_UNITS], n, mapped;
     supers_purge(0);
     do { /* the first of a new one: all of that is ours to take */
         mapped = supers_mapped();
@@ -370,7 +370,6 @@ static void a_stretch_takes_over_what_another_kind_has_free_as_a_whole(void **st
         soil(singles[i], 1);
     for (size_t i = 1; i < n; i++)
         units_give(singles[i], 1, 1);
-    mapped = supers_mapped();
     size_t before = take(GRANULE_UNITS / 2 + 1, &zeroed);
     assert_true(before / GRANULE_UNITS != singles[0] / GRANULE_UNITS);
     units_give(singles[0], 1, 1);

@@ -61,15 +61,13 @@ static bool is_in_parcel(uintptr_t block)
 static void find_state(struct place *p, const struct slab *s, uint32_t index)
 {
     struct search search = {p->block, p->class, NULL};
-    bool damaged = false;
     p->kind = PLACE_FREE;
     registry_each(search_magazine, &search);
     p->magazine = search.in;
     if (search.in != NULL)
         return;
     const uint64_t *word = slab_word_of(slab_unit(s), s->class, index);
-    if (word != NULL ? slab_knows_free(s, word, (void *)p->block, index)
-                     : slab_lists(s, (void *)p->block, &damaged))
+    if (slab_knows_free(s->class, word, index))
         p->state = ", back in its slab";
     else if (is_in_parcel(p->block))
         p->state = ", freed by this thread, on its way to its heap";
@@ -79,8 +77,6 @@ static void find_state(struct place *p, const struct slab *s, uint32_t index)
 #endif
     else
         p->kind = PLACE_LIVE;
-    if (damaged)
-        p->state = " (its slab's list of free blocks has been overwritten)";
 }
 
 /* ---- what covers an address ---- */

@@ -308,6 +308,11 @@ HAK_COLD void die_not_a_block(const void *p, const char *what, uintptr_t word)
     os_fatal("%s(%p): invalid pointer: it was not allocated by hakmem", what, at);
 }
 
+static HAK_COLD _Noreturn void die_free_already(const void *p, const char *what)
+{
+    os_fatal("%s(%p): use after free: the block is free already", what, (uintptr_t)p);
+}
+
 static size_t usable_of(const void *p, uintptr_t word)
 {
     size_t unit = unit_of(p);
@@ -432,9 +437,20 @@ void front_free_sized_slow(void *p, size_t size)
 
 /* ---- size and resize ---- */
 
+/* The build `secure` knows of each block whether it is free, and asks this of blocks that are. */
+static bool is_newest_freed(const void *p, uintptr_t word)
+{
+    return !HAK_SECURE && magazine_newest_is(magazine_for_word(hak_thread.heap, word), p);
+}
+
 size_t front_usable(const void *p, const char *what)
 {
-    return usable_of(p, word_of(p, what));
+    uintptr_t word = word_of(p, what);
+    if (word <= WORD_TAG_MAX)
+        return usable_of(p, word);
+    if (HAK_UNLIKELY(is_newest_freed(p, word)))
+        die_free_already(p, what);
+    return hak_classes[class_of_word(word)].size;
 }
 
 /* Whether a slab's block of `old` bytes can serve for the size as it is. Where frees are checked against their

@@ -278,9 +278,7 @@ static struct slab *slab_to_go_on_with(const struct heap *h, uint32_t class, uin
 HAK_COLD size_t class_purge_slabs(struct heap *h, uint32_t class, uint32_t *at, uint32_t *left)
 {
     struct class_slabs *c = &h->classes[class];
-    /* Of blocks that are on a list none can be told free. */
-    bool is_mapped = class >= FIRST_MAPPED && class < FIRST_PAGED;
-    struct slab *s = is_mapped ? slab_to_go_on_with(h, class, *at) : NULL;
+    struct slab *s = class < FIRST_PAGED ? slab_to_go_on_with(h, class, *at) : NULL;
     size_t bytes = 0;
     for (; s != NULL && *left > 0; s = slab_from_link(s->next), --*left) {
         uint16_t purged = s->purged;
@@ -387,20 +385,16 @@ static HAK_NOINLINE size_t put_each_larger(struct heap *h, uint32_t class, void 
     return put_each(h, class, blocks, n, false);
 }
 
-/* The loop is compiled for lists, for maps of one unit and for the rest, so that it does not ask for each block what its
- * class has in common. */
+/* The loop is compiled for slabs of one unit and for the rest, so that it does not ask for each block what its class has in
+ * common. */
 void heap_put_all(struct heap *h, uint32_t class, void *const *blocks, size_t n)
 {
     size_t put;
     probe_flush(class, n);
-    if (class < FIRST_MAPPED) {
-        prefetch_listed(h, class, blocks, n);
+    if (class < FIRST_OF_UNITS)
         put = put_each(h, class, blocks, n, true);
-    } else if (class < FIRST_OF_UNITS) {
-        put = put_each(h, class, blocks, n, true);
-    } else {
+    else
         put = put_each_larger(h, class, blocks, n);
-    }
     class_unuse(h, class, put);
 }
 

@@ -11,14 +11,14 @@ _Noreturn void die_bad_block(const struct slab *s, void *p);
 void slab_put_first_or_last(struct heap *h, struct slab *s);
 
 /* `starts`: the block of that index starts at p. */
-HAK_INLINE void slab_put_checked(struct slab *s, uint64_t *word, void *p, uint32_t index,
-                                 bool starts)
+HAK_INLINE void slab_put_checked(struct slab *s, uint32_t class, uint64_t *word, void *p,
+                                 uint32_t index, bool starts)
 {
-    if (HAK_UNLIKELY(index >= s->carved || slab_knows_free(s, word, p, index)))
+    if (HAK_UNLIKELY(index >= s->carved || slab_knows_free(class, word, index)))
         die_double_free(p);
     if (HAK_UNLIKELY(!starts))
         die_bad_block(s, p);
-    slab_put(s, word, p, index);
+    slab_put(s, word, index);
 }
 
 /* n of its blocks have come back. */
@@ -39,7 +39,7 @@ HAK_INLINE void put_block(struct heap *h, uint32_t class, size_t unit, void *p)
     if (class >= FIRST_PAGED)
         offset -= s->run_at * hak_region.page_size;
     uint32_t index = class_block_index(c, offset);
-    slab_put_checked(s, slab_word_of(unit, class, index), p, index,
+    slab_put_checked(s, class, slab_word_of(unit, class, index), p, index,
                      (size_t)index * c->size == offset);
     slab_unuse(h, s, 1);
 }
@@ -52,17 +52,6 @@ HAK_INLINE bool is_row(size_t unit, void *const *blocks, size_t n, size_t before
 {
     return before >= ROW_LONG && n >= ROW_LONG && unit_of(blocks[n - 2]) == unit &&
            unit_of(blocks[n - ROW_LONG / 2]) == unit && unit_of(blocks[n - ROW_LONG]) == unit;
-}
-
-/* Blocks that a list links are written to, and looked at before: all at once, last first, if the class has so many slabs that
- * they may be far away. */
-enum { FAR_FROM = 16 };
-HAK_INLINE void prefetch_listed(const struct heap *h, uint32_t class, void *const *blocks, size_t n)
-{
-    if (h->classes[class].slabs < FAR_FROM)
-        return;
-    for (size_t i = n; i-- > 0;)
-        __builtin_prefetch(blocks[i], 1);
 }
 
 /* To a slab of one unit, the heap's: the last of n blocks, which lies there, and of those before it as many as lie there in a

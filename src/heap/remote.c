@@ -130,7 +130,7 @@ HAK_INLINE uint32_t receive(struct reception *r, void *const *blocks, uint32_t n
         heap_changed(r->heap, class);
     } else if (class < FIRST_OF_UNITS && is_row(unit, blocks, n, before)) {
         return (uint32_t)put_row(r->heap, unit, blocks, n);
-    } else if (HAK_LIKELY(class_is_plain(class))) {
+    } else if (HAK_LIKELY(class < FIRST_OF_UNITS)) {
         put_counted(r->heap, class, unit, p);
     } else {
         heap_put(r->heap, slab_of_unit(unit), p);
@@ -138,22 +138,18 @@ HAK_INLINE uint32_t receive(struct reception *r, void *const *blocks, uint32_t n
     return 1;
 }
 
-/* Their slabs' lines may be far away, and are asked for all at once; so are blocks for lists, by the first one, since most are of
- * a kind. */
-static void prefetch_for(const struct heap *h, void *const *blocks, uint32_t n)
+/* Their slabs' lines may be far away, and are asked for all at once. */
+static void prefetch_slabs(void *const *blocks, uint32_t n)
 {
     for (uint32_t i = n; i-- > 0;)
         __builtin_prefetch(slab_at(unit_of(blocks[i])), 1);
-    uintptr_t word = word_or_none(unit_of(blocks[n - 1]));
-    if (word > WORD_TAG_MAX && class_of_word(word) < FIRST_MAPPED)
-        prefetch_listed(h, class_of_word(word), blocks, n);
 }
 
 static HAK_NOINLINE void receive_blocks(struct reception *r, void *const *blocks, uint32_t n)
 {
     r->blocks += n;
     if (n > 1)
-        prefetch_for(r->heap, blocks, n);
+        prefetch_slabs(blocks, n);
     for (uint32_t done = ROW_LONG; n > 0; n -= done)
         done = receive(r, blocks, n, done);
 }

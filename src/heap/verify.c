@@ -5,8 +5,7 @@
 #include "os/thread.h"
 
 enum {
-    HEAPS_MOST = 16,        /* that are looked at: the own one and the newest */
-    LINKS_MOST = 64 * 1024, /* of slabs' lists that are followed in all */
+    HEAPS_MOST = 16, /* that are looked at: the own one and the newest */
 };
 
 /* A magazine's blocks, by address. */
@@ -19,7 +18,6 @@ struct verification {
     struct heap *heaps[HEAPS_MOST]; /* locked */
     struct held held[HEAPS_MOST];   /* of the class at hand */
     size_t count;
-    size_t links; /* followed so far */
 };
 
 /* ---- a magazine's blocks in order ---- */
@@ -74,33 +72,6 @@ static bool is_locked(const struct verification *v, const struct heap *h)
     return false;
 }
 
-/* Its list has as many blocks as are not in use, and none that a magazine has. One that was freed again after it
- * had been written to is listed twice: then the list leads back into itself. */
-static void verify_list(struct verification *v, const struct slab *s)
-{
-    const struct block *b = s->free;
-    uint32_t left = s->carved - s->used;
-    for (; b != NULL && v->links < LINKS_MOST; v->links++, left--) {
-        if (!slab_block_starts_at(s, b))
-            die_overwritten(b);
-        for (size_t i = 0; i < v->count; i++) {
-            if (left == 0 || holds(&v->held[i], b))
-                die_double_free((void *)(uintptr_t)b);
-        }
-        b = link_code(s, b, b->next);
-    }
-}
-
-static void verify_lists(struct verification *v, const struct heap *h, uint32_t class)
-{
-    const struct slab *s;
-    for (uint32_t link = h->classes[class].list; link != 0 && v->links < LINKS_MOST;
-         link = s->next) {
-        s = slab_at(link - 1);
-        verify_list(v, s);
-    }
-}
-
 /* Against what its slab knows, whose heap is locked. */
 static void verify_in_slab(void *p)
 {
@@ -110,7 +81,7 @@ static void verify_in_slab(void *p)
     if (!slab_block_starts_at(s, p))
         die_bad_block(s, p);
     const uint64_t *word = slab_word_of(slab_unit(s), s->class, index);
-    if (index >= s->carved || (word != NULL && s->freed != 0 && slab_knows_free(s, word, p, index)))
+    if (index >= s->carved || slab_knows_free(s->class, word, index))
         die_double_free(p);
 }
 
@@ -170,8 +141,6 @@ static void verify_class(struct verification *v, uint32_t class)
     close_and_sort(v, class);
     for (size_t at = 0; at < v->count; at++)
         verify_held(v, class, at);
-    for (size_t at = 0; at < v->count && class < FIRST_MAPPED; at++)
-        verify_lists(v, v->heaps[at], class);
     open_again(v, class);
 }
 

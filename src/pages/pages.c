@@ -85,7 +85,7 @@ static void add(_Atomic size_t *number, size_t n)
 
 static struct free_run *free_run_in(size_t unit)
 {
-    return (struct free_run *)(void *)slab_map(slab_at(unit));
+    return (struct free_run *)(void *)unit_map(unit, FIRST_PAGED);
 }
 
 static struct free_run *free_run_at(uint32_t link)

@@ -35,20 +35,23 @@ static struct {
     bool reserved;            /* the window itself is reserved, not only chosen */
     size_t first_free;        /* no free granule below */
     _Atomic size_t top;       /* one past the highest granule ever taken */
-    size_t committed;         /* granules whose side arrays are usable */
+    size_t committed;         /* granules whose side arrays are usable, but for supers */
+    size_t with_super;        /* granules that have one */
     char *words_at, *maps_at; /* where the pairs of side arrays meet */
     uintptr_t arrays, arrays_end;
 } region;
 
 /* ---- choosing the window ---- */
 
-/* The side arrays, in two pairs whose arrays begin at the same place and lie away from it:
- *   <- slabs | words ->      slabs have the place's first bytes, so that both begin in one page
- *   <- supers | maps ->      maps begin at a page: they are purged by the granule */
+/* The side arrays. Four of them in two pairs, whose arrays begin at the same place and lie away from it:
+ *   <- slabs | words ->        slabs have the place's first bytes, so that both begin in one page
+ *   <- wide maps | maps ->     begin at a page: they are purged by the granule
+ *   supers -> */
 enum {
     WORDS_EACH = sizeof(uintptr_t) * GRANULE_UNITS,
     SLABS_EACH = sizeof(struct slab) * GRANULE_UNITS,
-    MAPS_EACH = sizeof(uint64_t) * MAP_WORDS * GRANULE_UNITS,
+    MAPS_EACH = sizeof(uint64_t) * NARROW_WORDS * GRANULE_UNITS,
+    WIDE_EACH = sizeof(uint64_t) * WIDE_WORDS * GRANULE_UNITS,
     SUPERS_EACH = sizeof(struct super),
     SLABS_BEHIND = SLABS_EACH, /* granule 0's */
 };
@@ -71,6 +74,11 @@ static size_t maps_need(size_t n)
     return round_up(n * MAPS_EACH, UNIT_SIZE);
 }
 
+static size_t wide_need(size_t n)
+{
+    return round_up(n * WIDE_EACH, UNIT_SIZE);
+}
+
 static size_t supers_need(size_t n)
 {
     return round_up(n * SUPERS_EACH, UNIT_SIZE);
@@ -80,22 +88,23 @@ static size_t supers_need(size_t n)
 static bool reserve_side_arrays(size_t granules)
 {
     size_t slabs = slabs_need(granules), words = words_need(granules);
-    size_t supers = supers_need(granules), maps = maps_need(granules);
-    char *got = os_reserve(slabs + words + supers + maps + UNIT_SIZE);
+    size_t wide = wide_need(granules), maps = maps_need(granules), supers = supers_need(granules);
+    size_t all = slabs + words + wide + maps + supers;
+    char *got = os_reserve(all + UNIT_SIZE);
     if (got == NULL)
         return false;
-    region.words_at = (char *)round_up((uintptr_t)got, UNIT_SIZE) + slabs;
-    region.maps_at = region.words_at + words + supers;
-    region.arrays = (uintptr_t)region.words_at - slabs;
-    region.arrays_end = (uintptr_t)region.maps_at + maps;
+    region.arrays = round_up((uintptr_t)got, UNIT_SIZE);
+    region.arrays_end = region.arrays + all;
+    region.words_at = (char *)region.arrays + slabs;
+    region.maps_at = region.words_at + words + wide;
     if (!os_allow_reading(region.words_at, words)) {
-        os_unmap(got, slabs + words + supers + maps + UNIT_SIZE);
+        os_unmap(got, all + UNIT_SIZE);
         return false;
     }
     hak_region.words = (_Atomic uintptr_t *)(void *)(region.words_at + SLABS_BEHIND);
     hak_region.slabs = (struct slab *)(void *)hak_region.words - 1;
     hak_region.maps = (uint64_t *)(void *)region.maps_at;
-    hak_region.supers = (struct super *)(void *)region.maps_at - 1;
+    hak_region.supers = (struct super *)(void *)(region.maps_at + maps);
     return true;
 }
 
@@ -195,6 +204,7 @@ bool region_init(void)
         ready = choose_window();
         if (ready) {
             hak_region.key = os_secret();
+            region.with_super = EARLY_SUPERS;
             /* The bound comes last and without the words it guards it would be a lie. */
             hak_region.units = hak_region.granules * GRANULE_UNITS;
             store_release(&region.ready, true);
@@ -216,30 +226,45 @@ static bool commit_around(char *place, size_t below_from, size_t below_to, size_
            (above_from == above_to || os_commit(place + above_from, above_to - above_from));
 }
 
+static size_t step_end(size_t first)
+{
+    size_t end = first + COMMIT_STEP;
+    return end < hak_region.granules ? end : hak_region.granules;
+}
+
+static bool commit_supers(size_t granules)
+{
+    while (region.with_super < granules) {
+        size_t first = region.with_super == EARLY_SUPERS ? 0 : region.with_super;
+        size_t end = step_end(first), from = supers_need(first);
+        if (!os_commit((char *)hak_region.supers + from, supers_need(end) - from))
+            return false;
+        region.with_super = end;
+    }
+    return true;
+}
+
 /* Under the lock: rare (every 512 MiB), and nobody may use a granule before it is done. */
 static bool commit_side_arrays(size_t granules)
 {
     while (region.committed < granules) {
-        size_t first = region.committed, end = first + COMMIT_STEP;
-        if (end > hak_region.granules)
-            end = hak_region.granules;
+        size_t first = region.committed, end = step_end(first);
         if (!commit_around(region.words_at, slabs_need(first), slabs_need(end), words_need(first),
                            words_need(end)) ||
-            !commit_around(region.maps_at, supers_need(first), supers_need(end), maps_need(first),
+            !commit_around(region.maps_at, wide_need(first), wide_need(end), maps_need(first),
                            maps_need(end)))
             return false;
         region.committed = end;
     }
-    return true;
+    return commit_supers(granules);
 }
 
 /* ---- granules ---- */
 
 static enum granule_state state_of(size_t granule)
 {
-    return granule < region.committed || granule < EARLY_SUPERS
-               ? (enum granule_state)super_at(granule)->state
-               : GRANULE_UNMAPPED;
+    return granule < region.with_super ? (enum granule_state)super_at(granule)->state
+                                       : GRANULE_UNMAPPED;
 }
 
 static bool state_is_free(enum granule_state s)
@@ -420,9 +445,10 @@ void region_give(size_t first, size_t n, bool zeroed)
 
 void region_purge_maps(size_t granule)
 {
-    size_t size = sizeof(uint64_t) * MAP_WORDS * GRANULE_UNITS;
-    if (size % hak_region.page_size == 0)
-        (void)os_purge((char *)hak_region.maps + granule * size, size);
+    if (MAPS_EACH % hak_region.page_size == 0)
+        (void)os_purge(region.maps_at + granule * MAPS_EACH, MAPS_EACH);
+    if (WIDE_EACH % hak_region.page_size == 0)
+        (void)os_purge(region.maps_at - (granule + 1) * WIDE_EACH, WIDE_EACH);
 }
 
 void region_forget(size_t first, size_t n)

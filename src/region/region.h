@@ -4,13 +4,13 @@
  *   window   [base, base + granules * 2 MiB)   blocks, heaps; mapped granule by granule
  *   words    one machine word per unit         who owns the unit: all that free() looks at
  *   slabs    one 64-byte line per unit         what the owner keeps about it
- *   maps     a bit per block of 64 bytes up    which blocks of a slab are free
+ *   maps     a bit per block                   which blocks of a slab are free
  *   supers   one entry per granule             the granule's state, the SuperSlab's masks
  *
  * The side arrays are reserved once and committed in steps as granules are used, so a process that
  * is small or limited (ulimit -v, strict overcommit) pays for what it uses. For the same reason slabs
  * run downwards from where words begin, in the middle of a page: a small process has one for both. The
- * first entries of supers are static.
+ * first entries of supers are static, the others committed once they are needed.
  *
  * Calls: os, live. Called by: super, big, heap (look-up), front (look-up). */
 #ifndef HAK_REGION_H
@@ -44,11 +44,11 @@ struct region {
     size_t units;
     _Atomic uintptr_t *words; /* written by the unit's owner, read by anyone who frees */
     struct slab *slabs;       /* unit 0's; downwards: slab_at (slab.h) */
-    uint64_t *maps;           /* MAP_WORDS (slab.h) per unit */
-    struct super *supers;     /* granule 0's; downwards: super_at (super.h) */
+    uint64_t *maps;           /* unit 0's narrow one; wide ones downwards: unit_map (slab.h) */
+    struct super *supers;     /* granule 0's: super_at (super.h) */
     size_t granules;
     size_t page_size;
-    uintptr_t key; /* random: links in free blocks are kept exclusive-or this (slab.h) */
+    uintptr_t key; /* random: what cannot be guessed hangs on it (front/seal.h, front/secure.c) */
 };
 
 extern struct region hak_region __attribute__((visibility("hidden")));

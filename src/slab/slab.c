@@ -5,7 +5,10 @@
 #include "live/live.h"
 #include "os/os.h"
 
-#define CAPACITY(size, units) ((size) > UNIT_SIZE ? 1 : (uint16_t)((units)*UNIT_SIZE / (size)))
+/* What fits, and not more than a map has bits: of blocks of 8 bytes half a unit. */
+#define FITTING(size, units) ((size) > UNIT_SIZE ? 1 : (units)*UNIT_SIZE / (size))
+#define CAPACITY(size, units)                                                                      \
+    (uint16_t)(FITTING(size, units) < WIDE_WORDS * 64 ? FITTING(size, units) : WIDE_WORDS * 64)
 #define RECIPROCAL(size) ((uint32_t)((((uint64_t)1 << 32) + (size)-1) / (size)))
 
 const struct class_info hak_classes[CLASS_COUNT] = {
@@ -18,7 +21,7 @@ const struct class_info hak_classes[CLASS_COUNT] = {
 #define CLASS(index, from, size, units, slots)                                                     \
     _Static_assert((units) <= 8 && (CAPACITY(size, units) >= 2) == ((index) < FIRST_PAGED) &&      \
                        (size) % 8 == 0 &&                                                          \
-                       ((index) < FIRST_MAPPED || CAPACITY(size, units) <= MAP_WORDS * 64) &&      \
+                       ((index) < FIRST_NARROW || CAPACITY(size, units) <= NARROW_WORDS * 64) &&   \
                        ((index) < FIRST_OF_UNITS || (index) >= FIRST_PAGED) == ((units) == 1),     \
                    "class " #index);
 #include "slab/size_classes.def"
@@ -38,15 +41,6 @@ uint32_t class_for_aligned(size_t size, size_t alignment)
     return class < FIRST_PAGED || alignment <= hak_region.page_size ? class : CLASS_COUNT;
 }
 
-/* The salt lies above the bits in which two addresses of a unit differ. */
-static void begin_list(struct slab *s)
-{
-    static _Atomic uint64_t begun;
-    s->free = NULL; /* or no bit set, and none before word 0 */
-    if (s->class < FIRST_MAPPED)
-        s->salt = add_relaxed(&begun, 1) << UNIT_SHIFT;
-}
-
 void slab_init(size_t unit, uint32_t class, struct heap *owner, bool zeroed)
 {
     uint32_t units = hak_classes[class].units;
@@ -54,7 +48,8 @@ void slab_init(size_t unit, uint32_t class, struct heap *owner, bool zeroed)
         slab_at(unit + i)->back = (uint8_t)i;
     struct slab *s = slab_at(unit);
     s->class = (uint8_t) class;
-    begin_list(s);
+    s->freed = 0;
+    s->lowest = UINT32_MAX;
     store_relaxed(&s->heap, owner);
     s->used = 0;
     s->carved = s->high = 0;
@@ -68,136 +63,66 @@ void slab_init(size_t unit, uint32_t class, struct heap *owner, bool zeroed)
 
 void slab_clear(struct slab *s)
 {
-    if (slab_is_mapped(s) && s->freed != 0)
-        memset(slab_map(s), 0, MAP_WORDS * sizeof(uint64_t));
+    if (s->freed != 0)
+        memset(slab_map(s), 0, class_map_words(s->class) * sizeof(uint64_t));
+    s->freed = 0;
+    s->lowest = UINT32_MAX;
 }
 
 void slab_restart(struct slab *s)
 {
     slab_clear(s);
-    begin_list(s);
     s->carved = 0;
 }
 
-/* The links are the program's to destroy: none is followed that leaves the slab, and never more than there are blocks. */
-HAK_COLD bool slab_lists(const struct slab *s, const void *p, bool *damaged)
-{
-    const struct block *b = s->free;
-    *damaged = false;
-    for (uint32_t n = 0; b != NULL && n < hak_classes[s->class].capacity; n++) {
-        if (!slab_block_starts_at(s, b)) {
-            *damaged = true;
-            return false;
-        }
-        if (b == p) {
-            *damaged = !block_looks_linked(s, b);
-            return true;
-        }
-        b = link_code(s, b, __atomic_load_n(&b->next, __ATOMIC_RELAXED));
-    }
-    return false;
-}
-
-bool slab_has_listed(const struct slab *s, const void *p)
-{
-    bool damaged;
-    return s->free != NULL && HAK_UNLIKELY(block_looks_linked(s, p)) && slab_lists(s, p, &damaged);
-}
-
-/* Index of the block that starts at an offset, if it is below `carved`; else that. */
+/* Index of the block that starts at an offset, which may be any number, if it is below `carved`; else that. */
 HAK_INLINE uint32_t index_below(const struct class_info *c, size_t offset, uint32_t carved)
 {
     uint32_t index = class_block_index(c, offset);
     return index < carved && (size_t)index * c->size == offset ? index : carved;
 }
 
-/* The loops have what they change of the slab in variables: the compiler cannot know that blocks are none of it. */
-HAK_INLINE size_t put_listed(struct slab *s, void *const *blocks, size_t n)
+/* The last of n blocks and those before it, as long as they move the frontier. Returns how many are left. */
+static size_t put_at_frontier(struct slab *s, const uint64_t *map, void *const *blocks, size_t n)
 {
-    const struct class_info c = hak_classes[s->class];
-    const char *base = unit_address(slab_unit(s));
-    const struct slab codes = {.salt = s->salt};
-    struct block *free = s->free;
-    uint32_t carved = s->carved, index;
-    size_t left = n, offset;
-    for (; left > 0; left--) {
-        struct block *b = blocks[left - 1];
-        if ((offset = (size_t)((char *)b - base)) >= UNIT_SIZE ||
-            (index = index_below(&c, offset, carved)) == carved ||
-            (free != NULL && block_looks_linked(&codes, b)))
+    size_t size = hak_classes[s->class].size;
+    const char *last = slab_frontier(s) - size;
+    uint32_t index = s->carved - 1;
+    for (; n > 0 && s->carved > 0 && blocks[n - 1] == last; n--, last -= size, index--) {
+        if ((map[index / 64] >> (index % 64) & 1) != 0)
             break;
-        if (index + 1 == carved) {
-            carved = index;
-        } else {
-            b->next = link_code(&codes, b, free);
-            free = b;
-        }
+        s->carved = index;
     }
-    s->free = free;
-    s->carved = carved;
-    return n - left;
+    return n;
 }
 
-HAK_INLINE size_t put_mapped(struct slab *s, void *const *blocks, size_t n)
+/* One at the frontier that comes later has its bit set like any other. The loop has what it changes of the slab in variables: the
+ * compiler cannot know that the map is none of it. */
+size_t slab_put_row(struct slab *s, void *const *blocks, size_t n)
 {
     const struct class_info c = hak_classes[s->class];
     const char *base = unit_address(slab_unit(s));
     uint64_t *map = slab_map(s);
-    uint32_t carved = s->carved, lowest = s->lowest, freed = 0, index;
-    size_t left = n, offset;
+    size_t first = put_at_frontier(s, map, blocks, n), left = first;
+    uint32_t carved = s->carved, least = UINT32_MAX;
     for (; left > 0; left--) {
-        if ((offset = (size_t)((char *)blocks[left - 1] - base)) >= UNIT_SIZE ||
-            (index = index_below(&c, offset, carved)) == carved)
+        uint32_t index = index_below(&c, (size_t)((char *)blocks[left - 1] - base), carved);
+        if (index == carved)
             break;
         uint64_t bit = (uint64_t)1 << (index % 64), *word = &map[index / 64];
         if ((*word & bit) != 0)
             break;
-        if (index + 1 == carved) {
-            carved = index;
-            continue;
-        }
         *word |= bit;
-        freed++;
-        if (lowest > index / 64)
-            lowest = index / 64;
+        if (least > index)
+            least = index;
     }
-    s->carved = carved;
-    s->lowest = lowest;
-    s->freed += freed;
+    s->freed += (uint32_t)(first - left);
+    if (s->lowest > least / 64)
+        s->lowest = least / 64;
     return n - left;
 }
 
-size_t slab_put_row(struct slab *s, void *const *blocks, size_t n)
-{
-    return slab_is_mapped(s) ? put_mapped(s, blocks, n) : put_listed(s, blocks, n);
-}
-
-HAK_COLD void die_overwritten(const struct block *b)
-{
-    os_fatal(
-        "malloc: the free block %p has been overwritten: written to after it was freed, or from "
-        "beside it",
-        (uintptr_t)b);
-}
-
-/* The word is cleared, so that the block does not look as if it were free when it comes back. */
-static uint32_t take_listed(struct slab *s, void **out, uint32_t n)
-{
-    uint32_t taken = 0, most = s->carved - s->used;
-    struct block *b = s->free;
-    for (; taken < n && b != NULL; taken++) {
-        if (HAK_UNLIKELY(!block_looks_linked(s, b) || taken == most))
-            die_overwritten(b);
-        struct block *next = link_code(s, b, b->next);
-        b->next = NULL;
-        out[taken] = b;
-        b = next;
-    }
-    s->free = b;
-    return taken;
-}
-
-static uint32_t take_mapped(struct slab *s, void **out, uint32_t n)
+static uint32_t take_freed(struct slab *s, void **out, uint32_t n)
 {
     uint64_t *map = slab_map(s);
     char *base = slab_base(s);
@@ -211,12 +136,14 @@ static uint32_t take_mapped(struct slab *s, void **out, uint32_t n)
         s->lowest = word;
     }
     s->freed -= taken;
+    if (s->freed == 0)
+        s->lowest = UINT32_MAX;
     return taken;
 }
 
 uint32_t slab_take(struct slab *s, void **out, uint32_t n)
 {
-    uint32_t taken = slab_is_mapped(s) ? take_mapped(s, out, n) : take_listed(s, out, n);
+    uint32_t taken = take_freed(s, out, n);
     const struct class_info *c = &hak_classes[s->class];
     char *next = slab_frontier(s);
     uint32_t carve = c->capacity - s->carved;
@@ -268,7 +195,7 @@ static size_t purge_free_blocks(const struct slab *s)
     return bytes;
 }
 
-_Static_assert(MAP_WORDS * 64 < UINT16_MAX, "used_then holds every number of blocks");
+_Static_assert(WIDE_WORDS * 64 < UINT16_MAX, "used_then holds every number of blocks");
 
 HAK_COLD size_t slab_purge(struct slab *s)
 {

@@ -27,17 +27,15 @@ struct class_info {
 
 extern const struct class_info hak_classes[CLASS_COUNT] __attribute__((visibility("hidden")));
 
-/* A free block of a list: its first word links it, nothing else of it is touched. In a slab's list that word is
- * the exclusive or of the next block's address, its own, a key and the slab's salt: what a program writes there leads
- * nowhere, and a block that is in the list already shows it. */
+/* A free block on its way, linked through its first word. */
 struct block {
     struct block *next;
 };
 
-/* What is known of a slab's freed blocks: from 64 bytes on a bit for each, in the region's side array, so
- * that none of them is touched while it is free (it may have been for long, or in another thread's cache);
- * below that a list through the blocks, several of which share a line. */
-enum { FIRST_MAPPED = CLASS_4, MAP_WORDS = 16 };
+/* What is known of a slab's freed blocks: a bit for each, in the region's side array, so that none of them is touched
+ * while it is free (it may have been for long, or in another thread's cache), and a second free of one is known. A
+ * unit has a wide map for blocks of less than 64 bytes, and a narrow one for all others. */
+enum { FIRST_NARROW = CLASS_4, NARROW_WORDS = 16, WIDE_WORDS = 64 };
 
 /* From here on a slab is several units. */
 enum { FIRST_OF_UNITS = CLASS_57 };
@@ -48,13 +46,8 @@ enum { FIRST_PAGED = CLASS_81 };
 
 struct slab {
     /* Owner, under its heap's lock. */
-    _Alignas(64) union {
-        struct block *free; /* newest first */
-        struct {
-            uint32_t freed;  /* bits that are set */
-            uint32_t lowest; /* no bit is set in words before this one */
-        };
-    };
+    _Alignas(64) uint32_t freed; /* bits of its map that are set */
+    uint32_t lowest;             /* no bit is set in words before this one */
     /* Owner; NULL: not a slab. Changed under the old owner's lock, read by anyone who has a live
      * block of the slab. */
     _Atomic(struct heap *) heap;
@@ -78,12 +71,7 @@ struct slab {
     uint16_t key; /* of a run or big block: mind/keep.h, if keys depend on the call stack */
     /* What the live area says of the unit. Stored by whom the unit belongs to, read by who makes an area. */
     _Atomic uint32_t shown;
-    union {
-        size_t size; /* of a run or big block: usable bytes */
-        /* Of a slab with a list, other than that of every list before: programs that write little into a block leave
-         * an old link's upper bytes there, which must not look like one of this list. */
-        uint64_t salt;
-    };
+    size_t size; /* of a run or big block: usable bytes */
     union {
         size_t granules; /* of a big block */
         struct { /* of a slab, at its last slab_purge: pages without a block, blocks in use + 1 */
@@ -132,41 +120,26 @@ HAK_INLINE struct slab *slab_of_unit(size_t unit)
     return slab_at(slab_first_unit(unit));
 }
 
-/* The map of a unit that is no slab of mapped blocks is all zeros. */
-HAK_INLINE uint64_t *unit_map(size_t unit)
+HAK_INLINE uint32_t class_map_words(uint32_t class)
 {
-    return hak_region.maps + unit * MAP_WORDS;
+    return class < FIRST_NARROW ? WIDE_WORDS : NARROW_WORDS;
 }
 
-HAK_INLINE uint64_t *slab_map(const struct slab *s)
+/* The unit's map for blocks of the class: all zeros if it is no slab of such blocks, and it has none of pages. */
+HAK_INLINE uint64_t *unit_map(size_t unit, uint32_t class)
 {
-    return unit_map((size_t)(hak_region.slabs - s));
-}
-
-HAK_INLINE bool class_is_mapped(uint32_t class)
-{
-    return class - FIRST_MAPPED < FIRST_PAGED - FIRST_MAPPED;
-}
-
-/* Neither on a list nor in a slab of several units or of pages: most blocks of most programs. */
-HAK_INLINE bool class_is_plain(uint32_t class)
-{
-    return class - FIRST_MAPPED < FIRST_OF_UNITS - FIRST_MAPPED;
-}
-
-HAK_INLINE bool slab_is_mapped(const struct slab *s)
-{
-    return class_is_mapped(s->class);
-}
-
-HAK_INLINE bool slab_has_freed(const struct slab *s)
-{
-    return slab_is_mapped(s) ? s->freed != 0 : s->free != NULL;
+    return class < FIRST_NARROW ? hak_region.maps - (unit + 1) * WIDE_WORDS
+                                : hak_region.maps + unit * NARROW_WORDS;
 }
 
 HAK_INLINE size_t slab_unit(const struct slab *s)
 {
     return (size_t)(hak_region.slabs - s);
+}
+
+HAK_INLINE uint64_t *slab_map(const struct slab *s)
+{
+    return unit_map(slab_unit(s), s->class);
 }
 
 HAK_INLINE char *slab_base(const struct slab *s)
@@ -220,8 +193,8 @@ HAK_INLINE bool slab_block_starts_at(const struct slab *s, const void *p)
     return class_block_starts_at(s->class, (size_t)((const char *)p - slab_base(s)));
 }
 
-/* Takes up to n blocks: freed ones, by address or (of a list) newest first, then untouched ones by address.
- * They are put at out[0..]; returns how many. */
+/* Takes up to n blocks: freed ones by address, then untouched ones by address. They are put at out[0..]; returns how
+ * many. */
 uint32_t slab_take(struct slab *s, void **out, uint32_t n);
 
 /* Address of the first block that is not cut. */
@@ -230,74 +203,47 @@ HAK_INLINE char *slab_frontier(const struct slab *s)
     return slab_base(s) + (size_t)s->carved * hak_classes[s->class].size;
 }
 
-HAK_INLINE struct block *link_code(const struct slab *s, const struct block *b,
-                                   const struct block *next)
-{
-    return (struct block *)((uintptr_t)next ^ (uintptr_t)b ^ hak_region.key ^ s->salt);
-}
-
-/* Whether the first word is a link of the slab's list: it leads into the same unit, or ends the list. */
-HAK_INLINE bool block_looks_linked(const struct slab *s, const struct block *b)
-{
-    uintptr_t next = (uintptr_t)link_code(s, b, b->next);
-    return (next ^ (uintptr_t)b) >> UNIT_SHIFT == 0 || next == 0;
-}
-
-/* Whether the block is in the slab's list of free blocks. `*damaged`: its own link, or one before it, leads nowhere. */
-bool slab_lists(const struct slab *s, const void *p, bool *damaged);
-
-/* A free block's first word is none that the list had there. */
-_Noreturn void die_overwritten(const struct block *b);
-
-/* The same, quickly where it is not. A block that was cut in advance is read only if others are listed. */
-bool slab_has_listed(const struct slab *s, const void *p);
-
-/* The word of the slab's map with the block's bit, found once for both that follow; NULL: its freed blocks are in a
- * list. The slab starts at the unit and is of the class. */
+/* The word of the slab's map with the block's bit, found once for both that follow. The slab starts at the unit and is
+ * of the class. */
 HAK_INLINE uint64_t *slab_word_of(size_t unit, uint32_t class, uint32_t index)
 {
-    return class_is_mapped(class) ? unit_map(unit) + index / 64 : NULL;
+    return unit_map(unit, class) + index / 64;
 }
 
-/* Whether the block is known to be free. */
-HAK_INLINE bool slab_knows_free(const struct slab *s, const uint64_t *word, const void *p,
-                                uint32_t index)
+/* Whether the block, which has been cut, is back in its slab. One that is its slab is used while there is a slab. */
+HAK_INLINE bool slab_knows_free(uint32_t class, const uint64_t *word, uint32_t index)
 {
-    return word != NULL ? (*word >> (index % 64) & 1) != 0 : slab_has_listed(s, p);
+    return class < FIRST_PAGED && (*word >> (index % 64) & 1) != 0;
 }
 
-/* A block that is not known to be free becomes so, and is to be taken off `used`: below the frontier by moving that, so
- * that a block which was cut in advance and never used is not touched now; any other among the freed ones. */
-HAK_INLINE void slab_put(struct slab *s, uint64_t *word, void *p, uint32_t index)
+/* A block that is not known to be free becomes so, and is to be taken off `used`: below the frontier by moving that,
+ * any other by its bit. */
+HAK_INLINE void slab_put(struct slab *s, uint64_t *word, uint32_t index)
 {
     if (index + 1 == s->carved) {
         s->carved = index;
-    } else if (word != NULL) {
-        *word |= (uint64_t)1 << (index % 64);
-        s->freed++;
-        if (s->lowest > index / 64)
-            s->lowest = index / 64;
-    } else {
-        struct block *b = p;
-        b->next = link_code(s, b, s->free);
-        s->free = b;
+        return;
     }
+    *word |= (uint64_t)1 << (index % 64);
+    s->freed++;
+    if (s->lowest > index / 64)
+        s->lowest = index / 64;
 }
 
-/* Of n blocks that come back to a slab of one unit, whose freed blocks are on a list or in a map: puts the last one, and of those
- * before it as many as lie in the slab in a row. What they have in common is looked up once. Stops before one that is, or
- * may be, none in use, which is for the caller to look at. Returns how many, which are to be taken off `used`. */
+/* Of n blocks that come back to a slab of one unit: puts the last one, and of those before it as many as lie in the slab in
+ * a row. What they have in common is looked up once. Stops before one that is none in use, which is for the caller to look
+ * at. Returns how many, which are to be taken off `used`. */
 size_t slab_put_row(struct slab *s, void *const *blocks, size_t n);
 
 /* Whether the next block taken is untouched memory of a slab that came zeroed. */
 HAK_INLINE bool slab_next_is_zeroed(const struct slab *s)
 {
-    return s->zeroed && !slab_has_freed(s) && s->carved == s->high;
+    return s->zeroed && s->freed == 0 && s->carved == s->high;
 }
 
 HAK_INLINE bool slab_is_full(const struct slab *s)
 {
-    return !slab_has_freed(s) && s->carved == hak_classes[s->class].capacity;
+    return s->freed == 0 && s->carved == hak_classes[s->class].capacity;
 }
 
 /* Pages of the slab that its first n blocks lie in. */
@@ -307,7 +253,7 @@ HAK_INLINE uint32_t slab_touched_pages(const struct slab *s, uint32_t n)
     return (uint32_t)((bytes + hak_region.page_size - 1) >> __builtin_ctzl(hak_region.page_size));
 }
 
-/* Purges the pages of a slab of mapped blocks on which no block lives and one may have, unless as many blocks are in
+/* Purges the pages of a slab of units on which no block lives and one may have, unless as many blocks are in
  * use as the last time. Returns by how many bytes that is more than then. */
 size_t slab_purge(struct slab *s);
 

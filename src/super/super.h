@@ -22,7 +22,7 @@ extern struct super hak_early_supers[EARLY_SUPERS] __attribute__((visibility("hi
 
 HAK_INLINE struct super *super_at(size_t granule)
 {
-    return granule < EARLY_SUPERS ? &hak_early_supers[granule] : hak_region.supers - granule;
+    return granule < EARLY_SUPERS ? &hak_early_supers[granule] : &hak_region.supers[granule];
 }
 
 /* Takes n <= 32 neighbouring units of one SuperSlab. Returns the first one's index or REGION_NONE;

@@ -24,8 +24,6 @@ HEADER = r"SIG(SEGV|BUS) in thread \d+: {}"
 FOREIGN = "the address is not hakmem's memory"
 OWNER = r"this thread's heap 0x[0-9a-f]+"
 INSTRUCTION = r"by the instruction at 0x[0-9a-f]+, crash\+0x[0-9a-f]+"
-OVERWRITTEN = r"malloc: the free block 0x[0-9a-f]+ has been overwritten: .*"
-DAMAGED = " (its slab's list of free blocks has been overwritten)"
 DOUBLE_FREE = r"free\({block}\): double free.*"
 INVALID_FREE = r"free\(0x[0-9a-f]+\): invalid pointer: no block starts there"
 
@@ -297,10 +295,10 @@ CASES = {
     ),
     "in_thread": Case(SEGV, ["SIGSEGV in thread {thread}: read of {nowhere}", *GARBAGE[1:]]),
     "in_threads_at_once": Case(SEGV, [r"SIGSEGV in thread \d+: read of 0x[0-9a-f]+", *GARBAGE[1:]]),
-    "inside_malloc": Case(
+    "frees_twice_with_lock": Case(
         ABRT,
-        [OVERWRITTEN, address(".*" + re.escape(DAMAGED) + ".*")],
-        always=[OVERWRITTEN],
+        [DOUBLE_FREE, address("the start of a free block of " + in_slab(32, 2), f"({MAGAZINE}|{SLAB})")],
+        always=[DOUBLE_FREE],
     ),
     # What follows would be the register.
     "fault_in_handler": Case(SEGV, GARBAGE),

@@ -148,28 +148,6 @@ static void freed_by_a_thread_that_has_ended(void **state)
     assert_int_equal(find(block).kind, PLACE_FREE);
 }
 
-/* A link that a program has overwritten is not followed. */
-static void overwritten_links(void **state)
-{
-    (void)state;
-    static char *blocks[BLOCKS];
-    for (size_t i = 0; i < BLOCKS; i++)
-        blocks[i] = hak_malloc(32);
-    for (size_t i = 0; i < BLOCKS; i += 2)
-        hak_free(blocks[i]);
-    hak_purge();
-    struct slab *s = slab_of_unit(unit_of(blocks[BLOCKS / 2]));
-    struct block *first = s->free, *second = link_code(s, first, first->next);
-    assert_non_null(second);
-    first->next = (struct block *)(uintptr_t)0x1234567890;
-    assert_int_equal(find(first).kind, PLACE_FREE);
-    assert_true(HAK_CHECKED || HAK_SECURE ||
-                says(second, "list of free blocks has been overwritten"));
-    first->next = link_code(s, first, second);
-    for (size_t i = 1; i < BLOCKS; i += 2)
-        hak_free(blocks[i]);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -178,7 +156,6 @@ int main(void)
         cmocka_unit_test(blocks_of_all_sizes),
         cmocka_unit_test(large_blocks),
         cmocka_unit_test(freed_by_a_thread_that_has_ended),
-        cmocka_unit_test(overwritten_links),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -84,8 +84,8 @@ def _is_guard(m: Mapping) -> bool:
 def _arrays_range(area: Area, process: Process) -> tuple[int, int]:
     """They lie side by side in one stretch that was reserved for them."""
     page = area.row("process")
-    places = [number(page, "words_at"), number(page, "maps_at")]
-    places += [number(page, "slabs_at") - 1, number(page, "supers_at") - 1]
+    places = [number(page, "words_at"), number(page, "maps_at"), number(page, "supers_at")]
+    places += [number(page, "slabs_at") - 1, number(page, "maps_at") - 1]
     mappings = [m for m in map(process.mappings.at, places) if m is not None]
     return min((m.start for m in mappings), default=0), max((m.end for m in mappings), default=0)
 

@@ -96,26 +96,33 @@ static size_t put_at_frontier(struct slab *s, const uint64_t *map, void *const *
     return n;
 }
 
-/* One at the frontier that comes later has its bit set like any other. The loop has what it changes of the slab in variables: the
- * compiler cannot know that the map is none of it. */
+/* One at the frontier that comes later has its bit set like any other. The loop has what it changes in variables, a word of the
+ * map as long as blocks of it come, so that none waits for what the one before it has stored. */
 size_t slab_put_row(struct slab *s, void *const *blocks, size_t n)
 {
     const struct class_info c = hak_classes[s->class];
     const char *base = unit_address(slab_unit(s));
     uint64_t *map = slab_map(s);
     size_t first = put_at_frontier(s, map, blocks, n), left = first;
-    uint32_t carved = s->carved, least = UINT32_MAX;
+    uint32_t carved = s->carved, least = UINT32_MAX, at = 0;
+    uint64_t word = map[at];
     for (; left > 0; left--) {
         uint32_t index = index_below(&c, (size_t)((char *)blocks[left - 1] - base), carved);
         if (index == carved)
             break;
-        uint64_t bit = (uint64_t)1 << (index % 64), *word = &map[index / 64];
-        if ((*word & bit) != 0)
+        if (index / 64 != at) {
+            map[at] = word;
+            at = index / 64;
+            word = map[at];
+        }
+        uint64_t bit = (uint64_t)1 << (index % 64);
+        if ((word & bit) != 0)
             break;
-        *word |= bit;
+        word |= bit;
         if (least > index)
             least = index;
     }
+    map[at] = word;
     s->freed += (uint32_t)(first - left);
     if (s->lowest > least / 64)
         s->lowest = least / 64;

@@ -91,7 +91,8 @@ void slab_unlist(struct heap *h, struct slab *s)
 static ptrdiff_t slab_memory_take(const struct heap *h, uint32_t class, bool *zeroed)
 {
     uint32_t units = hak_classes[class].units;
-    if (units == 1 && class < FIRST_PAGED && h->classes[class].slabs >= DENSE_FROM)
+    if (units == 1 && class < FIRST_PAGED && h->classes[class].slabs >= DENSE_FROM &&
+        class_block_bytes(class) > UNIT_SIZE / 2)
         return units_take_dense(zeroed);
     if (class < FIRST_PAGED)
         return units_take(units, zeroed);
@@ -142,7 +143,7 @@ static struct slab *slab_unused_to_owned(struct heap *h, uint32_t class)
         purge_note_fresh(class_slab_bytes(class), memory_kind_of(class));
         if (units == 1 && class < FIRST_PAGED && c->slabs >= PREFAULT_FROM &&
             hak_options.prefault && !pressure_is(PRESSURE_TIGHT)) {
-            (void)os_prefault(unit_address((size_t)unit), UNIT_SIZE);
+            (void)os_prefault(unit_address((size_t)unit), class_block_bytes(class));
             count(h, COUNTER_prefault, 1);
         }
     }

@@ -154,6 +154,12 @@ HAK_INLINE size_t class_slab_bytes(uint32_t class)
     return class < FIRST_PAGED ? c->units * UNIT_SIZE : round_up(c->size, hak_region.page_size);
 }
 
+/* What its blocks take of that: half of it where the map has no more bits. */
+HAK_INLINE size_t class_block_bytes(uint32_t class)
+{
+    return (size_t)hak_classes[class].capacity * hak_classes[class].size;
+}
+
 /* Kinds of what the live area's table `units` says. */
 enum unit_kind { UNIT_SLAB = 1, UNIT_HEAP, UNIT_SAMPLED, UNIT_RUN, UNIT_BIG };
 

@@ -4,6 +4,7 @@
  *     footprint idle     600 MiB freed, then nothing done at all: after 2 s at most 4 MiB more
  *                        than at the start
  *     footprint peak     600 MiB freed, then a little work: below 10 % of the peak within 5 s
+ *     footprint tiny     two million blocks of 8 bytes are little more resident than that
  *     footprint steady   replacing blocks at random takes no page faults
  *     footprint scattered  of what was built one block in ten stays, all over the place, and they are replaced by
  *                        and by: below half of the peak within 15 s
@@ -339,6 +340,36 @@ static void check_steady(void)
     }
 }
 
+/* ---- the smallest blocks ---- */
+
+enum { TINY_BLOCKS = 2 << 20, TINY_SIZE = 8, TINY_PERCENT = 110 };
+
+/* Their slabs are half as full as others, and the other half is not to be touched. */
+static void check_tiny(void)
+{
+    static uint64_t *blocks[TINY_BLOCKS];
+    memset(blocks, 1, sizeof blocks);
+    size_t start = rss_bytes();
+    for (size_t i = 0; i < TINY_BLOCKS; i++) {
+        blocks[i] = malloc(TINY_SIZE);
+        if (blocks[i] == NULL) {
+            fail("no memory for block %zu", i);
+        }
+        *blocks[i] = i;
+    }
+    size_t grown = rss_bytes() - start, most = (size_t)TINY_BLOCKS * TINY_SIZE / 100 * TINY_PERCENT;
+    note("%zu KiB for %zu KiB", grown >> 10, (size_t)TINY_BLOCKS * TINY_SIZE >> 10);
+    for (size_t i = 0; i < TINY_BLOCKS; i++) {
+        if (*blocks[i] != i) {
+            fail("block %zu is not what was written", i);
+        }
+        free(blocks[i]);
+    }
+    if (grown > most) {
+        fail("more than %d %%", TINY_PERCENT);
+    }
+}
+
 /* ---- demand that goes up and down ---- */
 
 enum {
@@ -462,17 +493,23 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*run)(void);
-    } scenes[] = {{"start", check_start},         {"hold", hold_and_report},
-                  {"idle", check_idle},           {"peak", check_peak},
-                  {"steady", check_steady},       {"swing", check_swing},
-                  {"scattered", check_scattered}, {"worker", check_worker},
-                  {"asleep", check_asleep},       {"asleep_worker", check_asleep_worker}};
+    } scenes[] = {{"start", check_start},
+                  {"hold", hold_and_report},
+                  {"idle", check_idle},
+                  {"peak", check_peak},
+                  {"tiny", check_tiny},
+                  {"steady", check_steady},
+                  {"swing", check_swing},
+                  {"scattered", check_scattered},
+                  {"worker", check_worker},
+                  {"asleep", check_asleep},
+                  {"asleep_worker", check_asleep_worker}};
     for (size_t i = 0; i < sizeof scenes / sizeof scenes[0]; i++) {
         if (argc == 2 && strcmp(argv[1], scenes[i].name) == 0) {
             scenes[i].run();
             return 0;
         }
     }
-    fail("which one: start, idle, peak, steady, swing, scattered, asleep, "
+    fail("which one: start, idle, peak, tiny, steady, swing, scattered, asleep, "
          "asleep_worker or worker?");
 }

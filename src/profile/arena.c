@@ -72,18 +72,19 @@ static void mark(struct arena_unit *u, uint32_t first, uint32_t n, enum change t
     }
 }
 
-/* The first piece in use among n from `first` on, or -1. */
-static int32_t in_use_from(const struct arena_unit *u, uint32_t first, uint32_t n)
+/* What is looked for, as what is exclusive-or'd with a word of bits so that it shows. */
+#define USED ((uint64_t)0)
+#define FREE (~(uint64_t)0)
+
+/* The first such piece of [first, end), or -1. */
+static int32_t next_piece(const struct arena_unit *u, uint32_t first, uint32_t end, uint64_t kind)
 {
-    uint32_t at = first, end = first + n;
-    while (at < end) {
-        uint32_t from = at % WORD_PIECES, here = WORD_PIECES - from;
-        if (here > end - at)
-            here = end - at;
-        uint64_t bits = u->bits[at / WORD_PIECES] & mask_of(from, here);
+    for (uint32_t at = first, here; at < end; at += here) {
+        uint32_t from = at % WORD_PIECES;
+        here = WORD_PIECES - from < end - at ? WORD_PIECES - from : end - at;
+        uint64_t bits = (u->bits[at / WORD_PIECES] ^ kind) & mask_of(from, here);
         if (bits != 0)
             return (int32_t)(at - from + lowest_bit(bits));
-        at += here;
     }
     return -1;
 }
@@ -91,12 +92,15 @@ static int32_t in_use_from(const struct arena_unit *u, uint32_t first, uint32_t 
 /* n free pieces from a multiple of `step` on, the lowest; -1: there are none. */
 static int32_t find_pieces(const struct arena_unit *u, uint32_t n, uint32_t step)
 {
-    uint32_t first = 0;
-    while (first + n <= PIECES) {
-        int32_t hit = in_use_from(u, first, n);
-        if (hit < 0)
-            return (int32_t)first;
-        first = (uint32_t)round_up((size_t)hit + 1, step);
+    int32_t free, used;
+    for (uint32_t first = 0; (free = next_piece(u, first, PIECES, FREE)) >= 0;
+         first = (uint32_t)used) {
+        uint32_t from = (uint32_t)round_up((size_t)free, step);
+        if (from + n > PIECES)
+            break;
+        used = next_piece(u, from, from + n, USED);
+        if (used < 0)
+            return (int32_t)from;
     }
     return -1;
 }

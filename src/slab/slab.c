@@ -89,7 +89,7 @@ static size_t put_at_frontier(struct slab *s, const uint64_t *map, void *const *
     const char *last = slab_frontier(s) - size;
     uint32_t index = s->carved - 1;
     for (; n > 0 && s->carved > 0 && blocks[n - 1] == last; n--, last -= size, index--) {
-        if ((map[index / 64] >> (index % 64) & 1) != 0)
+        if (s->freed != 0 && (map[index / 64] >> (index % 64) & 1) != 0)
             break;
         s->carved = index;
     }
@@ -104,6 +104,8 @@ size_t slab_put_row(struct slab *s, void *const *blocks, size_t n)
     const char *base = unit_address(slab_unit(s));
     uint64_t *map = slab_map(s);
     size_t first = put_at_frontier(s, map, blocks, n), left = first;
+    if (first == 0)
+        return n; /* and the map stays untouched */
     uint32_t carved = s->carved, least = UINT32_MAX, at = 0;
     uint64_t word = map[at];
     for (; left > 0; left--) {
@@ -254,15 +256,19 @@ static void show_in(struct live_area *a, size_t unit, uint32_t what)
 
 /* Whoever makes an area writes the same row from the line, and has a fence as well. If the maker's is the later one,
  * the line is read after it; if it is the earlier one there is an area here, and this row is stored after the
- * maker's. Without a fence between line and row both could be too old. */
+ * maker's. Without a fence between line and row both could be too old. Once the area is complete nobody else stores the row,
+ * and no fence is needed: large blocks come here twice each. */
 void unit_show(size_t unit)
 {
     if (!HAK_INSIGHT)
         return;
     uint32_t what = what_lies_in(unit);
     store_relaxed(&slab_at(unit)->shown, what);
-    atomic_thread_fence(memory_order_seq_cst);
     struct live_area *a = live_area();
+    if (a == NULL || !live_is_complete(a)) {
+        atomic_thread_fence(memory_order_seq_cst);
+        a = live_area();
+    }
     if (a != NULL && unit < LIVE_ROWS_units)
         show_in(a, unit, what);
 }

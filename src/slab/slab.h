@@ -216,7 +216,8 @@ HAK_INLINE uint64_t *slab_word_of(size_t unit, uint32_t class, uint32_t index)
     return unit_map(unit, class) + index / 64;
 }
 
-/* Whether the block, which has been cut, is back in its slab. One that is its slab is used while there is a slab. */
+/* Whether the block, which has been cut, is back in its slab. The only block of a slab of pages never is: it takes the slab
+ * along. */
 HAK_INLINE bool slab_knows_free(uint32_t class, const uint64_t *word, uint32_t index)
 {
     return class < FIRST_PAGED && (*word >> (index % 64) & 1) != 0;

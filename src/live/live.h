@@ -120,13 +120,6 @@ struct live_area *live_make(void);
 /* From now on readers may believe what it says. */
 void live_complete(struct live_area *a);
 
-/* Whether its maker has stored all that it stores: what owners store from then on stays. */
-HAK_INLINE bool live_is_complete(const struct live_area *a)
-{
-    const _Atomic uint64_t *magic = (const void *)a->header.magic;
-    return load_acquire(magic) != 0; /* pairs with live_complete */
-}
-
 /* The settings, as they are now. */
 void live_show_settings(void);
 

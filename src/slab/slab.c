@@ -256,19 +256,15 @@ static void show_in(struct live_area *a, size_t unit, uint32_t what)
 
 /* Whoever makes an area writes the same row from the line, and has a fence as well. If the maker's is the later one,
  * the line is read after it; if it is the earlier one there is an area here, and this row is stored after the
- * maker's. Without a fence between line and row both could be too old. Once the area is complete nobody else stores the row,
- * and no fence is needed: large blocks come here twice each. */
+ * maker's. Without a fence between line and row both could be too old. */
 void unit_show(size_t unit)
 {
     if (!HAK_INSIGHT)
         return;
     uint32_t what = what_lies_in(unit);
     store_relaxed(&slab_at(unit)->shown, what);
+    atomic_thread_fence(memory_order_seq_cst);
     struct live_area *a = live_area();
-    if (a == NULL || !live_is_complete(a)) {
-        atomic_thread_fence(memory_order_seq_cst);
-        a = live_area();
-    }
     if (a != NULL && unit < LIVE_ROWS_units)
         show_in(a, unit, what);
 }

@@ -114,7 +114,6 @@ static void own_and_make(int index)
     }
     model_assert(live_make() == coming);
     units_show(live_area());
-    live_complete(coming);
 }
 
 static void check_shown(void)

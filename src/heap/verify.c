@@ -4,9 +4,7 @@
 #include "heap/registry.h"
 #include "os/thread.h"
 
-enum {
-    HEAPS_MOST = 16, /* that are looked at: the own one and the newest */
-};
+enum { HEAPS_MOST = 16 }; /* that are looked at: the own one and the newest */
 
 /* A magazine's blocks, by address. */
 struct held {

@@ -297,7 +297,10 @@ CASES = {
     "in_threads_at_once": Case(SEGV, [r"SIGSEGV in thread \d+: read of 0x[0-9a-f]+", *GARBAGE[1:]]),
     "frees_twice_with_lock": Case(
         ABRT,
-        [DOUBLE_FREE, address("the start of a free block of " + in_slab(32, 2), f"({MAGAZINE}|{SLAB})")],
+        [
+            DOUBLE_FREE,
+            address("the start of a free block of " + in_slab(32, 2), f"({MAGAZINE}|{SLAB})"),
+        ],
         always=[DOUBLE_FREE],
     ),
     # What follows would be the register.

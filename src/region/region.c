@@ -236,8 +236,8 @@ static bool commit_supers(size_t granules)
 {
     while (region.with_super < granules) {
         size_t first = region.with_super == EARLY_SUPERS ? 0 : region.with_super;
-        size_t end = step_end(first), from = supers_need(first);
-        if (!os_commit((char *)hak_region.supers + from, supers_need(end) - from))
+        size_t end = step_end(first), from = supers_need(first), to = supers_need(end);
+        if (from != to && !os_commit((char *)hak_region.supers + from, to - from))
             return false;
         region.with_super = end;
     }

@@ -446,11 +446,9 @@ static bool is_newest_freed(const void *p, uintptr_t word)
 size_t front_usable(const void *p, const char *what)
 {
     uintptr_t word = word_of(p, what);
-    if (word <= WORD_TAG_MAX)
-        return usable_of(p, word);
-    if (HAK_UNLIKELY(is_newest_freed(p, word)))
+    if (word > WORD_TAG_MAX && HAK_UNLIKELY(is_newest_freed(p, word)))
         die_free_already(p, what);
-    return hak_classes[class_of_word(word)].size;
+    return usable_of(p, word);
 }
 
 /* Whether a slab's block of `old` bytes can serve for the size as it is. Where frees are checked against their

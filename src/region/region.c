@@ -232,6 +232,7 @@ static size_t step_end(size_t first)
     return end < hak_region.granules ? end : hak_region.granules;
 }
 
+/* The first step takes along those that static ones stand in for. */
 static bool commit_supers(size_t granules)
 {
     while (region.with_super < granules) {

@@ -82,6 +82,11 @@ HAK_INLINE uint32_t index_below(const struct class_info *c, size_t offset, uint3
     return index < carved && (size_t)index * c->size == offset ? index : carved;
 }
 
+static bool is_free(const struct slab *s, const uint64_t *map, uint32_t index)
+{
+    return index >= s->carved || (map[index / 64] >> (index % 64) & 1) != 0;
+}
+
 /* The last of n blocks and those before it, as long as they move the frontier. Returns how many are left. */
 static size_t put_at_frontier(struct slab *s, const uint64_t *map, void *const *blocks, size_t n)
 {
@@ -89,7 +94,7 @@ static size_t put_at_frontier(struct slab *s, const uint64_t *map, void *const *
     const char *last = slab_frontier(s) - size;
     uint32_t index = s->carved - 1;
     for (; n > 0 && s->carved > 0 && blocks[n - 1] == last; n--, last -= size, index--) {
-        if (s->freed != 0 && (map[index / 64] >> (index % 64) & 1) != 0)
+        if (s->freed != 0 && is_free(s, map, index))
             break;
         s->carved = index;
     }
@@ -178,11 +183,6 @@ uint32_t slab_touched_units(const struct slab *s)
 }
 
 /* ---- purge ---- */
-
-static bool is_free(const struct slab *s, const uint64_t *map, uint32_t index)
-{
-    return index >= s->carved || (map[index / 64] >> (index % 64) & 1) != 0;
-}
 
 /* Of the free blocks from one to another, the pages that lie in no other block. */
 static size_t purge_blocks(const struct slab *s, uint32_t from, uint32_t to)

@@ -251,6 +251,22 @@ static void a_row_is_put_as_one_by_one(void **state)
     }
 }
 
+/* Blocks cut in advance and never used leave the map alone: it may have no page. */
+static void a_row_at_the_frontier_moves_it(void **state)
+{
+    (void)state;
+    for (uint32_t class = 0; class < FIRST_OF_UNITS; class ++) {
+        static void *p[WIDE_WORDS * 64];
+        size_t unit = make_slab(class);
+        struct slab *s = slab_at(unit);
+        uint32_t n = slab_take(s, p, hak_classes[class].capacity);
+        assert_at(slab_put_row(s, p, n) == n && s->carved == 0 && s->freed == 0, class);
+        assert_at(is_zero((const char *)slab_map(s), class_map_words(class) * sizeof(uint64_t)),
+                  class);
+        drop_slab(unit);
+    }
+}
+
 /* With something else between four blocks, only those behind it come back. */
 static void check_row_ends(uint32_t class, void *const *p, struct slab *s, void *other)
 {
@@ -366,6 +382,7 @@ int main(void)
         cmocka_unit_test(freed_blocks_come_by_address),
         cmocka_unit_test(a_map_finds_every_freed_block),
         cmocka_unit_test(a_row_is_put_as_one_by_one),
+        cmocka_unit_test(a_row_at_the_frontier_moves_it),
         cmocka_unit_test(a_row_ends_before_what_is_no_block_in_use),
         cmocka_unit_test(a_freed_block_is_not_touched),
         cmocka_unit_test(pages_without_a_block_can_go),

@@ -51,32 +51,35 @@ struct hak_magazine_v1 {
     void **start; /* there is no room below */
 } __attribute__((__may_alias__));
 
-/* Where, from the magazines on, the bytes stand that may be allocated until the profile's next sample. Its thread
- * alone counts them down. */
-enum { HAK_COUNTDOWN_V1 = 72 };
+/* The calling thread's magazines, and how many words of 8 bytes it may be given until the library looks whether the
+ * profile is to have a sample: counted down here. */
+struct hak_thread_v1 {
+    char *magazines;
+    int64_t left;
+} __attribute__((__may_alias__));
+extern __thread struct hak_thread_v1 hak_thread_v1 __attribute__((tls_model("initial-exec")));
 
-/* The calling thread's magazines, and how many bytes further that for a size is: [(size + 7) / 8]. */
-extern __thread char *hak_magazines_v1 __attribute__((tls_model("initial-exec")));
+/* How many bytes beyond the magazines that for a size is: [(size + 7) / 8]. */
 extern const uint16_t hak_magazine_offset_v1[HAK_INLINE_MAX_V1 / 8 + 1];
 
 HAK_INLINE_FUNCTION struct hak_magazine_v1 *hak_magazine_for_v1(size_t size)
 {
-    return (struct hak_magazine_v1 *)(void *)(hak_magazines_v1 +
+    return (struct hak_magazine_v1 *)(void *)(hak_thread_v1.magazines +
                                               hak_magazine_offset_v1[(size + 7) / 8]);
 }
 
-/* As hak_malloc; tells the library that blocks may come back without a call. */
+/* As hak_malloc, of what has been counted down; tells the library that blocks may come back without a call. */
 void *hak_malloc_missed_v1(size_t size);
 
 /* As hak_malloc. */
 HAK_INLINE_FUNCTION void *hak_malloc_inline(size_t size)
 {
-    if (HAK_INLINE_PATHS && size <= HAK_INLINE_MAX_V1) {
+    if (!HAK_INLINE_PATHS || size > HAK_INLINE_MAX_V1)
+        return hak_malloc(size);
+    if (__builtin_expect((hak_thread_v1.left -= (int64_t)((size + 7) / 8)) >= 0, 1)) {
         struct hak_magazine_v1 *m = hak_magazine_for_v1(size);
         void **top = m->top;
-        int64_t *countdown = (int64_t *)(void *)(hak_magazines_v1 + HAK_COUNTDOWN_V1);
-        if (__builtin_expect((uintptr_t)top < (uintptr_t)m->end, 1) &&
-            __builtin_expect((*countdown -= (int64_t)size) >= 0, 1)) {
+        if (__builtin_expect((uintptr_t)top < (uintptr_t)m->end, 1)) {
             __atomic_store_n(&m->top, top + 1, __ATOMIC_RELAXED);
             return *top;
         }

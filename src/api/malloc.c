@@ -12,7 +12,7 @@ HAK_EXPORT_HOT void *hak_malloc(size_t size)
 HAK_EXPORT void *hak_malloc_missed_v1(size_t size)
 {
     sampler_lose_sight();
-    return api_alloc(size);
+    return HAK_SERVES_INLINE ? front_alloc_slow(size) : api_alloc(size);
 }
 
 HAK_EXPORT_HOT void hak_free(void *p)

@@ -44,6 +44,9 @@
 #define HAK_INSIGHT 1
 #endif
 
+/* Whether programs serve themselves (include/hakmem/inline.h), or every call is made. */
+#define HAK_SERVES_INLINE (HAK_INSIGHT && !HAK_CHECKED && !HAK_SECURE && !HAK_SANITIZED)
+
 /* A unit is the smallest piece of address space with an owner; a slab is one or more units. */
 #define UNIT_SHIFT 16
 #define UNIT_SIZE ((size_t)1 << UNIT_SHIFT)
@@ -53,7 +56,7 @@
 #define GRANULE_SIZE ((size_t)1 << GRANULE_SHIFT)
 #define GRANULE_UNITS ((uint32_t)(GRANULE_SIZE / UNIT_SIZE))
 
-#define SMALL_MAX ((size_t)1024)     /* A4 Tiny: served by the inlined fast path */
+#define SMALL_MAX ((size_t)1024)     /* A4 Tiny: served by the fast path */
 #define SLAB_MAX ((size_t)256 << 10) /* A11 Mid: served from slabs */
 #define RUN_MAX ((size_t)1 << 20)    /* A12 L2.5: served as runs of pages */
 #define BLOCK_ALIGN ((size_t)16)     /* of every block of 16 bytes and more */

@@ -15,13 +15,13 @@
 
 _Thread_local struct thread hak_thread = {.heap = &hak_empty_heap};
 
-/* What include/hakmem/inline.h compiles into programs: the heap as a place of magazines. Where every call is
- * checked, one whose magazines are empty for good. */
-#if HAK_CHECKED || HAK_SECURE || HAK_SANITIZED
-HAK_EXPORT _Thread_local char *hak_magazines_v1 = (char *)&hak_empty_heap;
-#else
-extern _Thread_local char *hak_magazines_v1
+/* What include/hakmem/inline.h compiles into programs: the heap as a place of magazines, and the countdown. Where every
+ * call is checked, one that is over for good. */
+#if HAK_SERVES_INLINE
+extern _Thread_local struct hak_thread_v1 hak_thread_v1
     __attribute__((alias("hak_thread"), visibility("default")));
+#else
+HAK_EXPORT _Thread_local struct hak_thread_v1 hak_thread_v1 = {(char *)&hak_empty_heap, 0};
 #endif
 
 #define SAME_PLACE(field)                                                                          \
@@ -30,9 +30,10 @@ extern _Thread_local char *hak_magazines_v1
 SAME_PLACE(top);
 SAME_PLACE(end);
 SAME_PLACE(start);
-_Static_assert(offsetof(struct heap, magazines.sampler.left) == HAK_COUNTDOWN_V1,
+_Static_assert(offsetof(struct thread, heap) == offsetof(struct hak_thread_v1, magazines),
                "programs know where this is");
-_Static_assert(offsetof(struct thread, heap) == 0, "hak_magazines_v1");
+_Static_assert(offsetof(struct thread, left) == offsetof(struct hak_thread_v1, left),
+               "programs know where this is");
 _Static_assert(offsetof(struct heap, magazines) == 0, "offsets of magazines count from the heap");
 
 static struct {

@@ -16,6 +16,7 @@
 #include "mind/touch.h"
 #include "os/os.h"
 #include "pressure/pressure.h"
+#include "profile/rate.h"
 #include "profile/stack.h"
 #include "purge/purge.h"
 #include "purge/show.h"
@@ -28,13 +29,13 @@ static HAK_NOINLINE void note_site(struct slab *s)
     s->key = keep_key_of_site(s->size, frames, stack_capture(frames, KEEP_SITE_FRAMES, false));
 }
 
-/* Counts a block of pages, and remembers it if it is a sample. */
+/* Remembers a block of pages, which has been counted, if it is a sample. */
 static void note_pages(struct heap *h, void *p, size_t size)
 {
     struct slab *s = slab_at(unit_of(p));
     if (HAK_UNLIKELY(keep_is_by_site()))
         note_site(s);
-    s->sampled = h != NULL && sampler_counts(&h->magazines.sampler, size) &&
+    s->sampled = h != NULL && !sampler_goes_on(&h->magazines.sampler) &&
                  sampled_note(&h->magazines.sampler, p, size, s->size);
 }
 
@@ -67,7 +68,7 @@ static void *alloc_class(uint32_t class, size_t size, bool *zeroed)
     void *p = NULL;
     if (zeroed != NULL)
         *zeroed = false;
-    if (h != NULL && sampler_counts(&h->magazines.sampler, size))
+    if (h != NULL && !sampler_goes_on(&h->magazines.sampler))
         p = sample_class(h, class, size, zeroed);
     if (p == NULL)
         p = h != NULL ? heap_refill(h, class, zeroed) : heap_alloc_detached(class);
@@ -151,8 +152,14 @@ HAK_INLINE void give_back_if_due(void)
         begin_round();
 }
 
+/* What was counted is none, and may have been more than there is memory: where the next point is, is drawn anew, which
+ * is as likely anywhere. */
 static HAK_COLD void *no_memory(void)
 {
+    struct heap *h = own_heap(thread_enter());
+    if (h != NULL)
+        rate_draw(&h->magazines.sampler);
+    thread_leave();
     errno = ENOMEM;
     return NULL;
 }
@@ -183,14 +190,18 @@ static void *pages_or_fail(size_t size, size_t alignment, bool *zeroed)
     return HAK_LIKELY(p != NULL) ? p : no_memory();
 }
 
-/* From the magazine if it has one. */
-HAK_INLINE void *alloc_from_class(uint32_t class, size_t size)
+/* From the magazine if it has one and the request, which has been counted, is no sample. */
+HAK_INLINE bool pop_unsampled(size_t offset, void **p)
 {
     struct heap *h = hak_thread.heap;
-    void *p = NULL;
-    return HAK_LIKELY(pop_counted(h, magazine_offset(class), size, &p))
-               ? p
-               : class_or_fail(class, size, NULL);
+    return HAK_LIKELY(sampler_goes_on(&h->magazines.sampler)) && HAK_LIKELY(pop_at(h, offset, p));
+}
+
+/* Of a size that slabs have. */
+HAK_INLINE size_t offset_for(size_t size)
+{
+    return size <= SMALL_MAX ? hak_small_offset[words_of(size)]
+                             : hak_mid_offset[(size - 1) / MID_STEP];
 }
 
 static HAK_NOINLINE void *alloc_missed(size_t size)
@@ -200,15 +211,25 @@ static HAK_NOINLINE void *alloc_missed(size_t size)
                             : pages_or_fail(size, 1, &zeroed);
 }
 
+/* The fast path serves the size from now on, by the thread's own heap: the empty one has no block to come here with. */
+HAK_INLINE void learn_offset(size_t size, size_t offset)
+{
+    if (size != 0 && size <= LEFT_MOST * 8)
+        hak_thread.heap->offset_of_words[words_of(size)] = (uint16_t)offset;
+}
+
 /* Medium sizes are nearly as hot as small ones: their magazines are looked at before a frame is built.
- * A small size comes here because its magazine is empty, or the block is a sample. */
+ * A small size comes here because its magazine is empty, or the countdown is over. */
 void *front_alloc_slow(size_t size)
 {
     void *p = NULL;
-    if (size > SMALL_MAX && size <= SLAB_MAX &&
-        HAK_LIKELY(pop_counted(hak_thread.heap, hak_mid_offset[(size - 1) / MID_STEP], size, &p)))
-        return p;
-    return alloc_missed(size);
+    if (size > SLAB_MAX)
+        return alloc_missed(size);
+    size_t offset = offset_for(size);
+    if (!pop_unsampled(offset, &p))
+        return alloc_missed(size);
+    learn_offset(size, offset);
+    return p;
 }
 
 static void *clear(void *p, size_t request)
@@ -236,13 +257,8 @@ static HAK_NOINLINE void *zeroed_missed(size_t size)
 
 void *front_alloc_zeroed_slow(size_t size)
 {
-    struct heap *h = hak_thread.heap;
     void *p = NULL;
-    if (HAK_LIKELY(size <= SLAB_MAX) &&
-        HAK_LIKELY(pop_counted(h,
-                               size <= SMALL_MAX ? h->small_offset[(size + 7) / 8]
-                                                 : hak_mid_offset[(size - 1) / MID_STEP],
-                               size, &p)))
+    if (HAK_LIKELY(size <= SLAB_MAX) && pop_unsampled(offset_for(size), &p))
         return clear(p, size);
     return zeroed_missed(size);
 }
@@ -265,9 +281,11 @@ size_t front_usable_for(size_t alignment, size_t size)
 void *front_alloc_aligned(size_t alignment, size_t size)
 {
     bool zeroed;
+    void *p = NULL;
     uint32_t class = class_for_request(alignment, size);
+    (void)count_words(words_of(size));
     if (class < CLASS_COUNT)
-        return alloc_from_class(class, size);
+        return pop_unsampled(magazine_offset(class), &p) ? p : class_or_fail(class, size, NULL);
     if (size == 0)
         size = 1;
     return pages_or_fail(size, alignment, &zeroed);
@@ -475,8 +493,10 @@ static void *resize_pages(void *p, uintptr_t word, size_t size)
     }
     if (sampled && sampled_settle(record, q == NULL))
         s->sampled = true;
-    if (q != NULL) /* what is resized counts as another request */
+    if (q != NULL) { /* what is resized counts as another request */
+        (void)count_words(words_of(size));
         note_pages(h, q, size);
+    }
     purge_show();
     thread_leave();
     return q;

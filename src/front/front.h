@@ -9,13 +9,13 @@
 
 #include "heap/heap.h"
 
-/* Requests and frees the fast path cannot serve. Each sets errno to ENOMEM where it returns NULL. */
+/* Requests that have been counted and frees the fast path cannot serve. Each sets errno to ENOMEM where it returns NULL. */
 void *front_alloc_slow(size_t size);
 void front_free_slow(void *p);
 /* Ends the program if the size is more than the block has. */
 void front_free_sized_slow(void *p, size_t size);
 
-/* Zeroed memory that front_alloc_zeroed cannot give, aligned memory; alignment is a power of two. */
+/* Zeroed memory, counted, that front_alloc_zeroed cannot give; aligned memory, whose alignment is a power of two. */
 void *front_alloc_zeroed_slow(size_t size);
 void *front_alloc_aligned(size_t alignment, size_t size);
 
@@ -40,12 +40,6 @@ void front_init(void);
 /* The same for the settings, once; earlier if the C library has started by then. */
 void front_read_settings(void);
 
-/* Counts a request that a magazine can serve; false: it is a sample, and takes the slow path. */
-HAK_INLINE bool count_down(struct heap *h, size_t size)
-{
-    return !HAK_INSIGHT || HAK_LIKELY((h->magazines.sampler.left -= (int64_t)size) >= 0);
-}
-
 /* In the build `secure` a block that a signal handler frees waits instead of going back to where it came from, so a handler
  * may not take one from a magazine whose top is about to change: a fast path counts as a slow one there, which sends
  * handlers to other heaps. */
@@ -60,34 +54,36 @@ HAK_INLINE void fast_path_leave(void)
         thread_leave();
 }
 
-/* Takes the newest block of the magazine at this offset, unless it is empty or the block is a sample. */
-HAK_INLINE bool pop_newest(struct heap *h, size_t offset, size_t size, void **p)
+/* Takes the newest block of the magazine at this offset, unless it is empty. */
+HAK_INLINE bool pop_newest(struct heap *h, size_t offset, void **p)
 {
     void **top = magazine_at(h, offset)->top;
-    if (HAK_UNLIKELY((uintptr_t)top >= (uintptr_t)magazine_again(h, &offset)->end) ||
-        !count_down(h, size))
+    if (HAK_UNLIKELY((uintptr_t)top >= (uintptr_t)magazine_again(h, &offset)->end))
         return false;
     magazine_set_top(magazine_again(h, &offset), top + 1);
     *p = *top;
     return true;
 }
 
-HAK_INLINE bool pop_counted(struct heap *h, size_t offset, size_t size, void **p)
+HAK_INLINE bool pop_at(struct heap *h, size_t offset, void **p)
 {
-    bool popped = fast_path_enter() && pop_newest(h, offset, size, p);
+    bool popped = fast_path_enter() && pop_newest(h, offset, p);
     fast_path_leave();
     return popped;
 }
 
-/* 16 instructions on x86-64: a size test, the thread's heap, the magazine's top, the sampler's countdown. `slow`
- * is called with the size when the magazine is empty, the size is not small or the block is a sample. */
+/* 14 instructions on x86-64: the countdown, which is what tells small sizes, too, the thread's heap, the magazine's top.
+ * `slow` is called with the size when the countdown is over, the magazine is empty or the size has none in the heap's
+ * table. */
 HAK_INLINE void *front_alloc_or(size_t size, void *(*slow)(size_t))
 {
-    struct heap *h = hak_thread.heap;
+    size_t words = words_of(size);
     void *p = NULL;
-    if (HAK_LIKELY(size <= SMALL_MAX) &&
-        HAK_LIKELY(pop_counted(h, h->small_offset[(size + 7) / 8], size, &p)))
-        return p;
+    if (count_words(words)) {
+        struct heap *h = hak_thread.heap;
+        if (HAK_LIKELY(pop_at(h, h->offset_of_words[words], &p)))
+            return p;
+    }
     return slow(size);
 }
 
@@ -118,11 +114,13 @@ HAK_INLINE void *clear_small(char *p, size_t size)
  * that at any time, and must not see it half cleared. */
 HAK_INLINE void *front_alloc_zeroed(size_t size)
 {
-    struct heap *h = hak_thread.heap;
+    size_t words = words_of(size);
     void *p = NULL;
-    if (!HAK_SECURE && size <= CLEAR_SMALL_MAX &&
-        HAK_LIKELY(pop_counted(h, h->small_offset[(size + 7) / 8], size, &p)))
-        return clear_small(p, size);
+    if (count_words(words) && !HAK_SECURE && size <= CLEAR_SMALL_MAX) {
+        struct heap *h = hak_thread.heap;
+        if (HAK_LIKELY(pop_at(h, h->offset_of_words[words], &p)))
+            return clear_small(p, size);
+    }
     return front_alloc_zeroed_slow(size);
 }
 

@@ -135,11 +135,17 @@ struct hollow {
     size_t missed;        /* ... and those of slabs that were taken from afterwards */
 };
 
+enum { HEAP_PAGE = 4096 };
+
 struct heap {
     struct magazines magazines;
-    /* A copy of hak_small_offset, at hand without another address; of the static empty heap all zeros, which
-     * lead to a magazine that is empty. Set once. */
-    uint16_t small_offset[SMALL_MAX / 8 + 1];
+    /* Where the magazine is for a request of so many words, at hand without another address. Up to SMALL_MAX bytes a
+     * copy of hak_small_offset; larger ones as they are asked for, so that what is not has no memory. Zeros lead to a
+     * magazine that is empty: of no words, which are also those of sizes that no memory has, and of the static empty
+     * heap. Its thread alone. */
+    uint16_t offset_of_words[LEFT_MOST + 1];
+    uint8_t up_to_page[HEAP_PAGE -
+                       (sizeof(struct magazines) + sizeof(uint16_t[LEFT_MOST + 1])) % HEAP_PAGE];
     struct lock lock;
     _Atomic uint32_t state;   /* enum heap_state; changed under the lock */
     struct heap *all_next;    /* every heap there is; set once */

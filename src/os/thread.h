@@ -12,6 +12,9 @@ struct thread {
     /* Never NULL. Starts as the static empty heap, whose magazines are all empty: the first call of
      * a thread takes the slow path by itself, with no test for "not initialised". */
     struct heap *heap;
+    /* Words of 8 bytes that may be asked for until the slow path looks whether there is to be a sample
+     * (profile/sampler.h), LEFT_MOST at most; below zero: it is to look. */
+    int64_t left;
     /* Depth of slow paths this thread is in. Above 1 a signal handler has interrupted one: locks
      * may be its own, structures half changed. */
     uint32_t depth;

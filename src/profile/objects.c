@@ -4,7 +4,9 @@
 #include <link.h>
 #include <string.h>
 
-/* The header of the object that this code has been linked into. */
+#include "base/atomic.h"
+
+/* The header of the object that this code has been linked into, which it begins with. */
 extern const ElfW(Ehdr) __ehdr_start __attribute__((visibility("hidden"), weak));
 
 /* All code of the static library lies between these (cmake/static.ld); the shared one has none. */
@@ -50,13 +52,20 @@ static void find_tables(const struct headers *h, struct tables *t)
     }
 }
 
-static bool describe(const struct headers *h, uintptr_t pc, struct object *o)
+static bool describe_code(const struct headers *h, uintptr_t pc, struct object *o)
 {
     const ElfW(Phdr) *segment = segment_of(h, pc);
     if (segment == NULL || (segment->p_flags & PF_X) == 0)
         return false;
     o->start = h->bias + segment->p_vaddr;
     o->end = o->start + segment->p_filesz;
+    return true;
+}
+
+static bool describe(const struct headers *h, uintptr_t pc, struct object *o)
+{
+    if (!describe_code(h, pc, o))
+        return false;
     find_tables(h, &o->tables);
     return true;
 }
@@ -81,30 +90,59 @@ static bool headers_at(const ElfW(Ehdr) * header, struct headers *h)
     return false;
 }
 
-static bool find_own(struct object *o, uintptr_t pc)
+/* Where that object ends; 0: not looked up yet. Whoever does finds the same. */
+__attribute__((section(".bss.sampler_small"))) static _Atomic uintptr_t own_end;
+
+static uintptr_t find_own_end(void)
 {
     struct headers h;
-    return &__ehdr_start != NULL && headers_at(&__ehdr_start, &h) && describe(&h, pc, o);
+    uintptr_t end = (uintptr_t)&__ehdr_start;
+    if (!headers_at(&__ehdr_start, &h))
+        return end;
+    for (size_t i = 0; i < h.count; i++) {
+        uintptr_t here = h.bias + h.at[i].p_vaddr + h.at[i].p_memsz;
+        if (h.at[i].p_type == PT_LOAD && here > end)
+            end = here;
+    }
+    store_relaxed(&own_end, end);
+    return end;
+}
+
+static bool is_in_own_object(uintptr_t pc)
+{
+    if (&__ehdr_start == NULL || pc < (uintptr_t)&__ehdr_start)
+        return false;
+    uintptr_t end = load_relaxed(&own_end);
+    return pc < (HAK_LIKELY(end != 0) ? end : find_own_end());
+}
+
+static bool own_headers(uintptr_t pc, struct headers *h)
+{
+    return is_in_own_object(pc) && headers_at(&__ehdr_start, h);
 }
 
 bool object_is_own(uintptr_t pc)
 {
     if (__start_hak_text != NULL)
         return pc >= (uintptr_t)__start_hak_text && pc < (uintptr_t)__stop_hak_text;
-    struct headers h;
-    return &__ehdr_start != NULL && headers_at(&__ehdr_start, &h) && segment_of(&h, pc) != NULL;
+    return is_in_own_object(pc);
 }
 
 #ifdef DLFO_EH_SEGMENT_TYPE
 #pragma weak _dl_find_object
 
+static bool loaded_headers(uintptr_t pc, struct headers *h)
+{
+    struct dl_find_object found;
+    return _dl_find_object != NULL && _dl_find_object((void *)pc, &found) == 0 &&
+           headers_at(found.dlfo_map_start, h);
+}
+
 /* Takes no lock and may be called in a signal handler. */
 bool object_find_at_once(struct object *o, uintptr_t pc)
 {
-    struct dl_find_object found;
     struct headers h;
-    return _dl_find_object != NULL && _dl_find_object((void *)pc, &found) == 0 &&
-           headers_at(found.dlfo_map_start, &h) && describe(&h, pc, o);
+    return loaded_headers(pc, &h) && describe(&h, pc, o);
 }
 
 static bool has_find_object(void)
@@ -112,6 +150,12 @@ static bool has_find_object(void)
     return _dl_find_object != NULL;
 }
 #else
+static bool loaded_headers(uintptr_t pc, struct headers *h)
+{
+    (void)pc, (void)h;
+    return false;
+}
+
 bool object_find_at_once(struct object *o, uintptr_t pc)
 {
     (void)o, (void)pc;
@@ -155,14 +199,18 @@ bool object_find_in_list(struct object *o, uintptr_t pc)
 
 bool object_find(struct object *o, uintptr_t pc)
 {
+    struct headers h;
     if (pc >= o->start && pc < o->end)
         return true;
-    if (find_own(o, pc))
+    if (own_headers(pc, &h) && describe(&h, pc, o))
         return true;
     return has_find_object() ? object_find_at_once(o, pc) : object_find_in_list(o, pc);
 }
 
 bool object_is_code(struct object *o, uintptr_t pc)
 {
-    return !has_find_object() || object_find(o, pc);
+    struct headers h;
+    if (!has_find_object() || (pc >= o->start && pc < o->end))
+        return true;
+    return (own_headers(pc, &h) || loaded_headers(pc, &h)) && describe_code(&h, pc, o);
 }

@@ -16,7 +16,8 @@ bool object_find(struct object *o, uintptr_t pc);
 bool object_find_at_once(struct object *o, uintptr_t pc);
 bool object_find_in_list(struct object *o, uintptr_t pc);
 
-/* Whether code is there; where that cannot be said without the loader's lock, it is taken for granted. */
+/* Whether code is there; where that cannot be said without the loader's lock, it is taken for granted. Of the object
+ * only where its code is. */
 bool object_is_code(struct object *o, uintptr_t pc);
 
 /* Whether it is this library's own code. */

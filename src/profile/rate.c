@@ -13,7 +13,7 @@ enum {
 };
 
 /* After so many the setting is looked at again. */
-#define BYTES_WHEN_OFF ((int64_t)1 << 30)
+#define WORDS_WHEN_OFF ((int64_t)1 << 27)
 
 /* The longest distance drawn of it is 38 times as far, and a word has 63 bits. */
 #define INTERVAL_MOST ((uint64_t)1 << 57)
@@ -34,17 +34,24 @@ uint64_t rate_interval(void)
     return interval <= INTERVAL_MOST >> doublings ? interval << doublings : INTERVAL_MOST;
 }
 
-void rate_draw(struct sampler *s)
+static int64_t draw(struct sampler *s)
 {
     s->interval = rate_interval();
-    s->left = hak_options.profile ? poisson_distance(&s->random, s->interval) : BYTES_WHEN_OFF;
+    return hak_options.profile ? poisson_distance(&s->random, s->interval) / 8 : WORDS_WHEN_OFF;
+}
+
+void rate_draw(struct sampler *s)
+{
+    sampler_let(s, draw(s));
 }
 
 void sampler_start(struct sampler *s)
 {
     if (s->random == 0)
         s->random = (os_random() ^ (uintptr_t)s) | 1;
-    rate_draw(s);
+    s->rest = draw(s);
+    if (hak_thread.left > 0)
+        hak_thread.left = 0;
 }
 
 static void begin_window(uint64_t window, size_t allowed)

@@ -43,7 +43,7 @@ void reach_move(struct reach *r, uintptr_t sp)
 }
 
 /* Only if all pages up to there are readable: a stack has no holes, so what lies behind one is not it. */
-static HAK_COLD bool extend(struct reach *r, uintptr_t at)
+HAK_COLD bool reach_extend(struct reach *r, uintptr_t at)
 {
     if (at >= r->limit || (at - r->high) / STEP >= r->questions)
         return false;
@@ -56,19 +56,10 @@ static HAK_COLD bool extend(struct reach *r, uintptr_t at)
     return true;
 }
 
-/* The stack is full of what the sanitizers forbid to read. */
-__attribute__((no_sanitize("address"), no_sanitize("thread"))) HAK_NOINLINE static uintptr_t
-load(uintptr_t at)
+#if HAK_SANITIZED
+__attribute__((no_sanitize("address"), no_sanitize("thread"))) HAK_NOINLINE uintptr_t
+reach_load(uintptr_t at)
 {
     return *(const volatile uintptr_t *)at;
 }
-
-bool reach_read(struct reach *r, uintptr_t at, uintptr_t *word)
-{
-    if (at % sizeof *word != 0 || at < r->low)
-        return false;
-    if (at >= r->high && !extend(r, at))
-        return false;
-    *word = load(at);
-    return true;
-}
+#endif

@@ -16,6 +16,33 @@ void reach_start(struct reach *r, uintptr_t sp);
 /* Around one that was read from a signal's frame: it may lie on another stack, or be wrong. */
 void reach_move(struct reach *r, uintptr_t sp);
 
-bool reach_read(struct reach *r, uintptr_t at, uintptr_t *word);
+/* Moves `high` beyond `at`. */
+bool reach_extend(struct reach *r, uintptr_t at);
+
+/* Whether `bytes`, whole words from a word's boundary on, may be read at `at`. */
+HAK_INLINE bool reach_covers(struct reach *r, uintptr_t at, size_t bytes)
+{
+    if (at % sizeof(uintptr_t) != 0 || at < r->low || at > UINTPTR_MAX - bytes)
+        return false;
+    return HAK_LIKELY(at + bytes <= r->high) || reach_extend(r, at + bytes - 1);
+}
+
+/* A word that may be read. The stack is full of what the sanitizers forbid to read. */
+#if HAK_SANITIZED
+uintptr_t reach_load(uintptr_t at);
+#else
+HAK_INLINE uintptr_t reach_load(uintptr_t at)
+{
+    return *(const volatile uintptr_t *)at;
+}
+#endif
+
+HAK_INLINE bool reach_read(struct reach *r, uintptr_t at, uintptr_t *word)
+{
+    if (!reach_covers(r, at, sizeof *word))
+        return false;
+    *word = reach_load(at);
+    return true;
+}
 
 #endif

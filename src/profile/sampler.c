@@ -168,8 +168,8 @@ static struct site_change change_of(const struct record *r)
 /* What it stands for: by the probability with which its size is a sample. */
 static void weigh(struct record *r, uint64_t interval)
 {
-    double size = (double)(r->size != 0 ? r->size : 1);
-    double hit = poisson_hit(size / (double)interval);
+    size_t words = words_of(r->size);
+    double hit = poisson_hit(8. * (double)(words != 0 ? words : 1) / (double)interval);
     r->weight_bytes = (uint64_t)((double)r->size / hit + 0.5);
     r->weight_objects = (uint64_t)(OBJECT / hit + 0.5);
 }

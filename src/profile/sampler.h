@@ -1,13 +1,15 @@
 /* Sampler: which allocations are looked at, and what is known of those.
  *
- * Points lie on the line of all bytes a thread asks for, at random, one per `interval` bytes on average (a
- * Poisson process); a block on which one falls is a sample. So a block of n bytes is one with probability
- * 1 - exp(-n / interval), and stands for n bytes divided by that: sums over samples are unbiased, whatever
- * the sizes and whoever allocates between two samples. The fast path counts down the bytes to the next
- * point and takes the slow path below zero.
+ * Points lie on the line of all words of 8 bytes a thread asks for, at random, one per `interval` bytes on average
+ * (a Poisson process); a block on which one falls is a sample. So a block of n bytes in whole words is one with
+ * probability 1 - exp(-n / interval), and stands for what was asked for divided by that: sums over samples are
+ * unbiased, whatever the sizes and whoever allocates between two samples. The fast path counts down the words to the
+ * next point, but no more than LEFT_MOST at once, and takes the slow path below zero: so what it goes on with is
+ * small, and it asks for the size no more.
  *
- *   malloc -> countdown below zero -> sampled_alloc -> arena, or guarded (up to 64 KiB)
- *                                  -> sampled_note, for blocks that are pages
+ *   malloc -> countdown below zero -> words go on: as any other block
+ *                                  -> a point passed -> sampled_alloc -> arena, or guarded (up to 64 KiB)
+ *                                                    -> sampled_note, for blocks that are pages
  *   free   -> unit's word is a tag -> sampled_free; of pages: sampled_forget
  *
  * Sampled blocks of slabs' sizes lie in units of their own (arena.h, guarded.h), whose word is a tag: that is how
@@ -19,26 +21,58 @@
 
 #include "live/live.h"
 #include "os/lock.h"
+#include "os/thread.h"
 #include "profile/past.h"
+
+/* Words that the fast path may count down before it looks here. */
+enum { LEFT_MOST = 4096 };
 
 /* A thread's, in its heap. Its thread alone. */
 struct sampler {
-    int64_t left;      /* bytes to the next point; below zero: passed. At this place for inline.h */
-    uint64_t interval; /* of which `left` was drawn */
+    int64_t rest; /* words to the next point beyond those in hak_thread.left; never below zero */
+    uint64_t interval; /* of which the distance to it was drawn */
     uint64_t random;
 };
 
-/* A thread begins: draws its first point. */
+/* A thread begins: draws its first point, for the request in which it does so as well. */
 void sampler_start(struct sampler *s);
 
-/* Counts a request that the fast path has not counted; whether it is a sample. */
-HAK_INLINE bool sampler_counts(struct sampler *s, size_t size)
+/* What a request counts for, which is what its fast path does first. 0 also for sizes that no memory has. */
+HAK_INLINE size_t words_of(size_t size)
+{
+    return (size + 7) / 8;
+}
+
+/* False: they are more than LEFT_MOST, or sampler_goes_on is to say how to go on. */
+HAK_INLINE bool count_words(size_t words)
 {
     if (!HAK_INSIGHT)
+        return HAK_LIKELY(words <= LEFT_MOST);
+    hak_thread.left -= (int64_t)words;
+    if (__builtin_constant_p(words) &&
+        words > LEFT_MOST) /* or compilers miss it where words are an index */
         return false;
-    if (HAK_LIKELY(s->left >= 0))
-        s->left -= (int64_t)size;
-    return HAK_UNLIKELY(s->left < 0);
+    return HAK_LIKELY(hak_thread.left >= 0);
+}
+
+/* `words` from here to the next point. A handler between the two finds some too many or too few, once. */
+HAK_INLINE void sampler_let(struct sampler *s, int64_t words)
+{
+    hak_thread.left = words < LEFT_MOST ? words : LEFT_MOST;
+    s->rest = words - hak_thread.left;
+}
+
+/* Of a request that has been counted: whether no point has been passed. Otherwise it is a sample, until the next point
+ * is drawn. */
+HAK_INLINE bool sampler_goes_on(struct sampler *s)
+{
+    if (!HAK_INSIGHT || HAK_LIKELY(hak_thread.left >= 0))
+        return true;
+    int64_t words = s->rest + hak_thread.left;
+    if (HAK_UNLIKELY(words < 0))
+        return false;
+    sampler_let(s, words);
+    return true;
 }
 
 /* Blocks of up to SMALL_MAX bytes may from now on be freed by code that does not look what they are: of those

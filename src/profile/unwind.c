@@ -23,9 +23,10 @@ enum step unwind_by_pointer(struct frame *f, struct reach *reach)
 {
     uintptr_t *values = f->registers.values, at = values[REGISTER_BP], next, pc;
     if (!register_known(&f->registers, REGISTER_BP) || at < values[REGISTER_SP] ||
-        !reach_read(reach, at, &next) || !reach_read(reach, at + sizeof at, &pc))
+        !reach_covers(reach, at, 2 * sizeof at))
         return STEP_LAST;
-    pc &= ADDRESS_MASK;
+    next = reach_load(at);
+    pc = reach_load(at + sizeof at) & ADDRESS_MASK;
     if (!may_be_code(pc, reach))
         return STEP_LAST;
     values[REGISTER_BP] = next;

@@ -192,7 +192,7 @@ void purge_show(void) {}
 
 void sampler_start(struct sampler *s)
 {
-    s->left = INT64_MAX;
+    sampler_let(s, INT64_MAX);
 }
 
 bool sampled_free(void *p)

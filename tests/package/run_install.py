@@ -24,7 +24,7 @@ CONSUMER = Path(__file__).with_name("consumer")
 PACKAGES = ("hakmem.pc", "hakmem-config.cmake", "hakmem-config-version.cmake")
 HEADERS = ("hakmem.h", "inline.h", "hakmem.hpp")
 # What inline.h compiles into programs, and must find in the library that they are started with.
-INLINE_SYMBOL = "hak_magazines_v1"
+INLINE_SYMBOL = "hak_thread_v1"
 
 
 def find(prefix: Path, name: str) -> Path:

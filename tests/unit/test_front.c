@@ -160,15 +160,71 @@ static void a_small_change_stays_in_place(void **state)
     front_free(p);
 }
 
+static size_t table_of(size_t size)
+{
+    return hak_thread.heap->offset_of_words[words_of(size)];
+}
+
+/* Above SMALL_MAX the fast path serves what has been served before. */
+static void sizes_are_learnt(void **state)
+{
+    (void)state;
+    static const size_t sizes[] = {SMALL_MAX + 1, 5000, 5001, LEFT_MOST * 8 - 7, LEFT_MOST * 8};
+    for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++) {
+        size_t offset = magazine_offset(class_for(sizes[i]));
+        sampler_let(&hak_thread.heap->magazines.sampler, INT64_MAX);
+        front_free(front_alloc(sizes[i]));
+        for (int j = 0; j < 2; j++) {
+            void *p = front_alloc(sizes[i]);
+            assert_at(front_usable(p, "test") == hak_classes[class_for(sizes[i])].size, i);
+            assert_at(table_of(sizes[i]) == offset, i);
+            front_free(p);
+        }
+    }
+    for (int i = 0; i < 3; i++) {
+        front_free(front_alloc(LEFT_MOST * 8 + 1));
+        front_free(front_alloc(0));
+    }
+    assert_int_equal(table_of(0), 0);
+    for (size_t i = 0; i < sizeof hak_thread.heap->up_to_page; i++)
+        assert_int_equal(hak_thread.heap->up_to_page[i], 0);
+}
+
+/* It is what bounds the index. */
+static void the_countdown_has_a_bound(void **state)
+{
+    (void)state;
+    struct sampler *s = &hak_thread.heap->magazines.sampler;
+    static const int64_t words[] = {0, 1, LEFT_MOST, LEFT_MOST + 1, 10 * LEFT_MOST, INT64_MAX};
+    for (size_t i = 0; i < ARRAY_LENGTH(words); i++) {
+        sampler_let(s, words[i]);
+        assert_at(hak_thread.left + s->rest == words[i] && hak_thread.left <= LEFT_MOST, i);
+        for (int64_t left = words[i]; left >= 0 && left > words[i] - 20 * LEFT_MOST; left -= 1000) {
+            assert_at(s->rest >= 0 && hak_thread.left <= LEFT_MOST, i);
+            bool goes_on = count_words(1000) || sampler_goes_on(s);
+            assert_at(goes_on == (left >= 1000), i);
+        }
+    }
+    sampler_let(s, INT64_MAX);
+}
+
 static void too_much_fails_with_enomem(void **state)
 {
     (void)state;
-    static const size_t sizes[] = {(size_t)PTRDIFF_MAX, (size_t)PTRDIFF_MAX + 1, SIZE_MAX - 4096,
+    /* From SIZE_MAX - 6 on the words wrap. */
+    static const size_t sizes[] = {(size_t)PTRDIFF_MAX,
+                                   (size_t)PTRDIFF_MAX + 1,
+                                   (size_t)PTRDIFF_MAX + 9,
+                                   SIZE_MAX - 4096,
+                                   SIZE_MAX - 7,
+                                   SIZE_MAX - 6,
                                    SIZE_MAX};
     for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++) {
+        front_free(front_alloc(0));
         errno = 0;
         assert_null(front_alloc(sizes[i]));
         assert_int_equal(errno, ENOMEM);
+        assert_at(hak_thread.left >= 0 && hak_thread.left <= LEFT_MOST, i);
         errno = 0;
         assert_null(front_alloc_zeroed(sizes[i]));
         assert_int_equal(errno, ENOMEM);
@@ -280,11 +336,11 @@ static void a_sample_takes_the_pages_of_a_block_that_is_kept(void **state)
     struct heap *h = hak_thread.heap;
     const struct magazine *m = magazine_of(h, class_for(SIZE));
     (void)front_trim();
-    h->magazines.sampler.left = INT64_MAX;
+    sampler_let(&h->magazines.sampler, INT64_MAX);
     void *p = front_alloc(SIZE);
     front_free(p);
     assert_int_equal(magazine_kept(m), 1);
-    h->magazines.sampler.left = 0;
+    sampler_let(&h->magazines.sampler, 0);
     void *sample = front_alloc(SIZE);
     assert_int_equal(unit_word(unit_of(sample)), WORD_RUN);
     assert_int_equal(magazine_kept(m), 0);
@@ -381,6 +437,8 @@ int main(void)
         cmocka_unit_test(alignments_are_kept),
         cmocka_unit_test(realloc_keeps_the_content),
         cmocka_unit_test(a_small_change_stays_in_place),
+        cmocka_unit_test(sizes_are_learnt),
+        cmocka_unit_test(the_countdown_has_a_bound),
         cmocka_unit_test(too_much_fails_with_enomem),
         cmocka_unit_test(a_failing_realloc_leaves_the_block),
         cmocka_unit_test(free_keeps_errno),

@@ -60,6 +60,7 @@ else()
     set(HAK_PROBES 0)
 endif()
 
+# Without it include/hakmem/inline.h is served by calls.
 option(HAKMEM_INSIGHT "Samples and figures for others; OFF to measure what they cost" ON)
 if(HAKMEM_INSIGHT)
     set(HAK_INSIGHT 1)

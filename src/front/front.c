@@ -35,6 +35,8 @@ static void note_pages(struct heap *h, void *p, size_t size)
     struct slab *s = slab_at(unit_of(p));
     if (HAK_UNLIKELY(keep_is_by_site()))
         note_site(s);
+    if (h == NULL && hak_thread.left < 0)
+        hak_thread.left = 0; /* nor is the next request of the thread to stand for it */
     s->sampled = h != NULL && !sampler_goes_on(&h->magazines.sampler) &&
                  sampled_note(&h->magazines.sampler, p, size, s->size);
 }
@@ -152,13 +154,15 @@ HAK_INLINE void give_back_if_due(void)
         begin_round();
 }
 
-/* What was counted is none, and may have been more than there is memory: where the next point is, is drawn anew, which
- * is as likely anywhere. */
+/* What was counted is none, and may have been so much that a few more of its kind would make the countdown wrap: where the
+ * next point is, is drawn anew, which is as likely anywhere. */
 static HAK_COLD void *no_memory(void)
 {
     struct heap *h = own_heap(thread_enter());
     if (h != NULL)
         rate_draw(&h->magazines.sampler);
+    else if (hak_thread.left < 0)
+        hak_thread.left = 0;
     thread_leave();
     errno = ENOMEM;
     return NULL;

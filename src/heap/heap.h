@@ -141,7 +141,7 @@ struct heap {
     struct magazines magazines;
     /* Where the magazine is for a request of so many words, at hand without another address. Up to SMALL_MAX bytes a
      * copy of hak_small_offset; larger ones as they are asked for, so that what is not has no memory. Zeros lead to a
-     * magazine that is empty: of no words, which are also those of sizes that no memory has, and of the static empty
+     * magazine that is empty: of no words, which are also those of sizes that wrap, and of the static empty
      * heap. Its thread alone. */
     uint16_t offset_of_words[LEFT_MOST + 1];
     uint8_t up_to_page[HEAP_PAGE -

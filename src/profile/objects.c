@@ -93,7 +93,7 @@ static bool headers_at(const ElfW(Ehdr) * header, struct headers *h)
 /* Where that object ends; 0: not looked up yet. Whoever does finds the same. */
 __attribute__((section(".bss.sampler_small"))) static _Atomic uintptr_t own_end;
 
-static uintptr_t find_own_end(void)
+static HAK_NOINLINE uintptr_t find_own_end(void)
 {
     struct headers h;
     uintptr_t end = (uintptr_t)&__ehdr_start;
@@ -108,7 +108,7 @@ static uintptr_t find_own_end(void)
     return end;
 }
 
-static bool is_in_own_object(uintptr_t pc)
+HAK_INLINE bool is_in_own_object(uintptr_t pc)
 {
     if (&__ehdr_start == NULL || pc < (uintptr_t)&__ehdr_start)
         return false;

@@ -37,7 +37,7 @@ struct sampler {
 /* A thread begins: draws its first point, for the request in which it does so as well. */
 void sampler_start(struct sampler *s);
 
-/* What a request counts for, which is what its fast path does first. 0 also for sizes that no memory has. */
+/* What a request counts for, which is what its fast path does first. 0 also for sizes so large that it wraps. */
 HAK_INLINE size_t words_of(size_t size)
 {
     return (size + 7) / 8;

@@ -370,6 +370,20 @@ static void a_handler_works_beside_the_heap(void **state)
     }
 }
 
+/* Without a heap nothing draws anew, and each of these counts for so much that a few would make the countdown wrap. */
+static void refuse_without_a_heap(_Atomic size_t *wrong)
+{
+    static const size_t sizes[] = {(size_t)PTRDIFF_MAX, SIZE_MAX - 8};
+    for (size_t i = 0; i < 40; i++) {
+        size_t size = sizes[i % 2];
+        void *p = i % 4 < 2   ? front_alloc(size)
+                  : i % 8 < 6 ? front_alloc_zeroed(size)
+                              : front_alloc_aligned(64, size);
+        if (p != NULL || hak_thread.left < INT64_MIN / 2 || hak_thread.left > LEFT_MOST)
+            add_relaxed(wrong, 1);
+    }
+}
+
 static void *work_after_the_exit_hook(void *wrong)
 {
     static const size_t sizes[] = {16, 3000, 100 * KIB, 3 * MIB};
@@ -388,6 +402,7 @@ static void *work_after_the_exit_hook(void *wrong)
             add_relaxed((_Atomic size_t *)wrong, 1);
         front_free(p);
     }
+    refuse_without_a_heap(wrong);
     front_free(own);
     hak_thread.exited = false;
     hak_thread.heap = h;

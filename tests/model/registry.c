@@ -19,7 +19,8 @@ static void setup(void)
 static void look(struct heap *h, void *context)
 {
     (void)context;
-    model_assert(h->offset_of_words[1] == hak_small_offset[1]); /* plain: a race if it is not whole */
+    model_assert(h->offset_of_words[1] ==
+                 hak_small_offset[1]); /* plain: a race if it is not whole */
 }
 
 static void join_and_look(int index)

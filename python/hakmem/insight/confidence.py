@@ -1,10 +1,11 @@
 """How far an estimate from samples may be from the truth.
 
 A block is sampled with probability p = 1 - exp(-size / interval), of the size in whole words of 8
-bytes, and then stands for size / p bytes. The sum over sampled blocks has no bias, and its variance is estimated, without bias too, by
-the sum of weight^2 (1 - p). Few samples make a skewed sum, so the interval is the one of a gamma
-distribution with that mean and variance (Fay and Feuer, Statistics in Medicine 16, 1997), which is
-the exact Poisson interval where all weights are equal.
+bytes, and then stands for size / p bytes. The sum over sampled blocks has no bias, and its
+variance is estimated, without bias too, by the sum of weight^2 (1 - p). Few samples make a skewed
+sum, so the interval is the one of a gamma distribution with that mean and variance (Fay and
+Feuer, Statistics in Medicine 16, 1997), which is the exact Poisson interval where all weights are
+equal.
 """
 
 import math

@@ -62,10 +62,9 @@ extern __thread struct hak_thread_v1 hak_thread_v1 __attribute__((tls_model("ini
 /* How many bytes beyond the magazines that for a size is: [(size + 7) / 8]. */
 extern const uint16_t hak_magazine_offset_v1[HAK_INLINE_MAX_V1 / 8 + 1];
 
-HAK_INLINE_FUNCTION struct hak_magazine_v1 *hak_magazine_for_v1(size_t size)
+HAK_INLINE_FUNCTION struct hak_magazine_v1 *hak_magazine_for_v1(char *magazines, size_t size)
 {
-    return (struct hak_magazine_v1 *)(void *)(hak_thread_v1.magazines +
-                                              hak_magazine_offset_v1[(size + 7) / 8]);
+    return (struct hak_magazine_v1 *)(void *)(magazines + hak_magazine_offset_v1[(size + 7) / 8]);
 }
 
 /* As hak_malloc, of what has been counted down; tells the library that blocks may come back without a call. */
@@ -76,8 +75,10 @@ HAK_INLINE_FUNCTION void *hak_malloc_inline(size_t size)
 {
     if (!HAK_INLINE_PATHS || size > HAK_INLINE_MAX_V1)
         return hak_malloc(size);
+    /* Before the countdown: aarch64 loads the two as a pair. */
+    char *magazines = hak_thread_v1.magazines;
     if (__builtin_expect((hak_thread_v1.left -= (int64_t)((size + 7) / 8)) >= 0, 1)) {
-        struct hak_magazine_v1 *m = hak_magazine_for_v1(size);
+        struct hak_magazine_v1 *m = hak_magazine_for_v1(magazines, size);
         void **top = m->top;
         if (__builtin_expect((uintptr_t)top < (uintptr_t)m->end, 1)) {
             __atomic_store_n(&m->top, top + 1, __ATOMIC_RELAXED);
@@ -92,7 +93,7 @@ HAK_INLINE_FUNCTION void *hak_malloc_inline(size_t size)
 HAK_INLINE_FUNCTION void hak_free_sized_inline(void *p, size_t size)
 {
     if (HAK_INLINE_PATHS && size <= HAK_INLINE_MAX_V1 && p != NULL) {
-        struct hak_magazine_v1 *m = hak_magazine_for_v1(size);
+        struct hak_magazine_v1 *m = hak_magazine_for_v1(hak_thread_v1.magazines, size);
         void **top = m->top;
         if (__builtin_expect((uintptr_t)top > (uintptr_t)m->start && *top != p, 1)) {
             top[-1] = p;

@@ -35,8 +35,8 @@ static void note_pages(struct heap *h, void *p, size_t size)
     struct slab *s = slab_at(unit_of(p));
     if (HAK_UNLIKELY(keep_is_by_site()))
         note_site(s);
-    if (h == NULL && hak_thread.left < 0)
-        hak_thread.left = 0; /* nor is the next request of the thread to stand for it */
+    if (h == NULL)
+        forget_words();
     s->sampled = h != NULL && !sampler_goes_on(&h->magazines.sampler) &&
                  sampled_note(&h->magazines.sampler, p, size, s->size);
 }
@@ -161,8 +161,8 @@ static HAK_COLD void *no_memory(void)
     struct heap *h = own_heap(thread_enter());
     if (h != NULL)
         rate_draw(&h->magazines.sampler);
-    else if (hak_thread.left < 0)
-        hak_thread.left = 0;
+    else
+        forget_words();
     thread_leave();
     errno = ENOMEM;
     return NULL;

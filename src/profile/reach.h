@@ -39,7 +39,8 @@ HAK_INLINE uintptr_t reach_load(uintptr_t at)
 
 HAK_INLINE bool reach_read(struct reach *r, uintptr_t at, uintptr_t *word)
 {
-    if (at == 0 || !reach_covers(r, at, sizeof *word)) /* what an expression comes to may be 0 */
+    /* 0 is below any `low`, which static analysis cannot see. */
+    if (at == 0 || !reach_covers(r, at, sizeof *word))
         return false;
     *word = reach_load(at);
     return true;

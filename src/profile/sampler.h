@@ -49,10 +49,18 @@ HAK_INLINE bool count_words(size_t words)
     if (!HAK_INSIGHT)
         return HAK_LIKELY(words <= LEFT_MOST);
     hak_thread.left -= (int64_t)words;
-    if (__builtin_constant_p(words) &&
-        words > LEFT_MOST) /* or compilers miss it where words are an index */
+    /* Or compilers would warn of an index that the countdown never lets pass. */
+    if (__builtin_constant_p(words) && words > LEFT_MOST)
         return false;
     return HAK_LIKELY(hak_thread.left >= 0);
+}
+
+/* What has been counted by a thread without a heap, or a handler, is nobody's: neither does the next request stand for it, nor do
+ * many of them make the countdown wrap. */
+HAK_INLINE void forget_words(void)
+{
+    if (hak_thread.left < 0)
+        hak_thread.left = 0;
 }
 
 /* `words` from here to the next point. A handler between the two finds some too many or too few, once. */

@@ -67,7 +67,7 @@ static void test_no_call(void)
     const size_t size = 200;
     void *other = hak_malloc(size);
     give(hak_malloc(size), size, 2);
-    const struct hak_magazine_v1 *m = hak_magazine_for_v1(size);
+    const struct hak_magazine_v1 *m = hak_magazine_for_v1(hak_thread_v1.magazines, size);
     if (!HAK_INLINE_PATHS || HAK_ALL_CALLS) {
         CHECK(m->top == NULL && m->end == NULL && m->start == NULL);
     } else {

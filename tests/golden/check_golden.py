@@ -52,13 +52,13 @@ LIMITS = {
     "x86_64": {
         "malloc": (16, 2),
         "free": (20, 4),
-        "inline malloc, size known": (13, 2),
+        "inline malloc, size known": (14, 2),
         "inline free, size known": (15, 3),
     },
     "aarch64": {
         "malloc": (22, 2),
         "free": (27, 3),
-        "inline malloc, size known": (21, 2),
+        "inline malloc, size known": (20, 2),
         "inline free, size known": (19, 3),
     },
 }

@@ -374,7 +374,7 @@ static void a_parcel_may_be_a_sampled_block(void **state)
     hak_options.profile = 1;
     store_relaxed(&hak_live.due, live_area() == NULL);
     take_blocks(owner, blocks, BATCH);
-    struct sampler every = {.rest = 0, .interval = 1, .random = 1};
+    struct sampler every = {.interval = 1, .random = 1};
     bool zeroed;
     void *p = sampled_alloc(&every, sizeof(struct parcel), parcel, &zeroed);
     hak_options.profile = 0;

@@ -3,14 +3,13 @@
 #include <string.h>
 
 #include "base/probe.h"
-#include "control/options.h"
+#include "big/cache.h"
 #include "os/os.h"
 #include "pages/pages.h"
 #include "slab/slab.h"
 #include "super/super.h"
 
 enum {
-    CACHE_SLOTS = 64,
     MOVED_MOST = 4096, /* each a mapping or two, of which a process may have 65,530 */
     ADVISED_MOST =
         2048, /* live blocks with which some may have huge pages; two mappings each at most */
@@ -19,17 +18,8 @@ enum {
 
 #define MAP_WORDS_OF_GRANULES (((size_t)1 << 42) / GRANULE_SIZE / BITS)
 
-struct cached {
-    size_t granule;
-    size_t granules;
-    size_t bytes; /* that may have been touched, or more after a split */
-};
-
 static struct {
     struct lock lock;
-    /* Oldest first. */
-    struct cached cache[CACHE_SLOTS];
-    size_t cached;
     _Atomic size_t moved_count; /* bits set in moved; written under the lock */
 } big;
 
@@ -38,141 +28,11 @@ static uint64_t moved[MAP_WORDS_OF_GRANULES];
 
 struct big_counts hak_big;
 
-static size_t granules_for(size_t size)
-{
-    return (size + GRANULE_SIZE - 1) >> GRANULE_SHIFT;
-}
-
-/* ---- with the lock held: the numbers need no read-modify-write ---- */
-
-static void add(_Atomic size_t *number, size_t n)
-{
-    store_relaxed(number, load_relaxed(number) + n);
-}
-
+/* With the lock held. */
 static void account(size_t bytes, size_t before, size_t blocks)
 {
-    add(&hak_big.live_bytes, bytes - before);
-    add(&hak_big.live_count, blocks);
-}
-
-static struct cached take_slot(size_t i)
-{
-    struct cached c = big.cache[i];
-    big.cached--;
-    for (; i < big.cached; i++)
-        big.cache[i] = big.cache[i + 1];
-    add(&hak_big.cached_bytes, (size_t)0 - c.bytes);
-    return c;
-}
-
-/* Granules of an entry before the first that is aligned. */
-static size_t misaligned(const struct cached *c, size_t alignment)
-{
-    return (-(uintptr_t)granule_address(c->granule) & (alignment - 1)) >> GRANULE_SHIFT;
-}
-
-/* The shortest that is long enough from its first aligned granule on, newest among equals; CACHE_SLOTS: none is. */
-static size_t find_fitting(size_t granules, size_t alignment)
-{
-    size_t found = CACHE_SLOTS, have = SIZE_MAX;
-    for (size_t i = big.cached; i-- > 0;) {
-        size_t n = big.cache[i].granules;
-        if (n < have && n >= granules + misaligned(&big.cache[i], alignment)) {
-            found = i;
-            have = n;
-        }
-    }
-    return found;
-}
-
-/* Cuts granules off an entry's end. What was touched may lie in either part. */
-HAK_INLINE struct cached cut_end(struct cached *c, size_t granules)
-{
-    size_t rest = c->granules - granules, bytes = least_of(c->bytes, rest << GRANULE_SHIFT);
-    struct cached end = {c->granule + rest, granules,
-                         least_of(c->bytes, granules << GRANULE_SHIFT)};
-    add(&hak_big.cached_bytes, bytes - c->bytes);
-    *c = (struct cached){c->granule, rest, bytes};
-    return end;
-}
-
-/* Takes the first granules of an entry. What is longer leaves its end behind, as old as it was. */
-static struct cached take_start(size_t i, size_t granules)
-{
-    struct cached *c = &big.cache[i];
-    if (c->granules == granules)
-        return take_slot(i);
-    struct cached end = cut_end(c, c->granules - granules), start = *c;
-    add(&hak_big.cached_bytes, end.bytes - start.bytes);
-    *c = end;
-    return start;
-}
-
-/* Makes two entries of one. False: there is no slot. */
-static bool split(size_t i, size_t granules)
-{
-    if (big.cached >= hak_options.whale_capacity)
-        return false;
-    for (size_t at = big.cached++; at > i; at--)
-        big.cache[at] = big.cache[at - 1];
-    struct cached *c = &big.cache[i];
-    c[1] = cut_end(c, c->granules - granules);
-    add(&hak_big.cached_bytes, c[1].bytes);
-    return true;
-}
-
-/* What lies before it stays, as old as it was, and takes a slot more: without one only a whole entry will do. */
-static bool take_fitting(size_t granules, size_t alignment, struct cached *out)
-{
-    size_t i = find_fitting(granules, alignment);
-    if (i == CACHE_SLOTS)
-        return false;
-    size_t before = misaligned(&big.cache[i], alignment);
-    if (before != 0 && !split(i, before))
-        return false;
-    *out = take_start(before != 0 ? i + 1 : i, granules);
-    return true;
-}
-
-/* Of the oldest entry, what brings the cache down by at least so many bytes, or all of it. */
-static struct cached take_oldest(size_t excess)
-{
-    struct cached *c = &big.cache[0];
-    size_t granules = granules_for(excess);
-    return granules < c->granules ? cut_end(c, granules) : take_slot(0);
-}
-
-/* Takes the neighbours out of the cache and adds them to c: what was freed in pieces can be used as a
- * whole. */
-static struct cached join_neighbours(struct cached c)
-{
-    for (size_t i = big.cached; i-- > 0;) {
-        const struct cached *n = &big.cache[i];
-        if (n->granule + n->granules != c.granule && c.granule + c.granules != n->granule)
-            continue;
-        struct cached joined = take_slot(i);
-        if (joined.granule < c.granule)
-            c.granule = joined.granule;
-        c.granules += joined.granules;
-        c.bytes += joined.bytes;
-    }
-    return c;
-}
-
-/* Returns what must go: the oldest if the cache is full, c itself if it takes none. */
-static struct cached put_slot(struct cached c)
-{
-    size_t most = hak_options.whale_capacity;
-    struct cached oldest = {0, 0, 0};
-    if (most == 0)
-        return c;
-    c = join_neighbours(c);
-    if (big.cached >= most)
-        oldest = take_slot(0);
-    big.cache[big.cached++] = c;
-    add(&hak_big.cached_bytes, c.bytes);
-    return oldest;
+    add_locked(&hak_big.live_bytes, bytes - before);
+    add_locked(&hak_big.live_count, blocks);
 }
 
 /* ---- blocks ---- */
@@ -186,7 +46,7 @@ static bool unmark_moved(struct cached c)
         if ((moved[g / BITS] & bit) == 0)
             continue;
         moved[g / BITS] &= ~bit;
-        add(&big.moved_count, (size_t)0 - 1);
+        add_locked(&big.moved_count, (size_t)0 - 1);
         any = true;
     }
     return any;
@@ -237,7 +97,7 @@ static void mark_moved(size_t granule)
 {
     uint64_t bit = (uint64_t)1 << (granule % BITS);
     if ((moved[granule / BITS] & bit) == 0)
-        add(&big.moved_count, 1);
+        add_locked(&big.moved_count, 1);
     moved[granule / BITS] |= bit;
 }
 
@@ -251,20 +111,6 @@ static enum outcome move_granule(size_t from, size_t to)
         return MOVED;
     /* The target may have been unmapped all the same: then it cannot be purged either. */
     return os_map_over(target, GRANULE_SIZE) || os_purge(target, GRANULE_SIZE) ? LEFT : LOST;
-}
-
-/* The longest stretch of the cache up to so many granules, or the start of one. */
-static struct cached take_piece(size_t granules)
-{
-    size_t found = CACHE_SLOTS;
-    for (size_t i = 0; i < big.cached; i++) {
-        size_t n = big.cache[i].granules;
-        if (n <= granules && (found == CACHE_SLOTS || n >= big.cache[found].granules))
-            found = i;
-    }
-    if (found != CACHE_SLOTS)
-        return take_slot(found);
-    return big.cached > 0 ? cut_end(&big.cache[0], granules) : (struct cached){0, 0, 0};
 }
 
 /* What other kinds of memory have freed as a whole. */
@@ -286,7 +132,7 @@ static bool take_dirty(size_t granules, struct cached *c)
     if (load_relaxed(&big.moved_count) + granules > MOVED_MOST)
         return false;
     if (load_relaxed(&hak_big.cached_bytes) != 0 && lock_take_if_safe(&big.lock)) {
-        *c = take_piece(granules);
+        *c = cache_take_piece(granules);
         lock_release(&big.lock);
     }
     if (c->granules == 0)
@@ -338,7 +184,7 @@ static bool fill_from_dirty(size_t granule, size_t n, size_t *filled)
         return false;
     }
     if (*filled < n && lock_take_if_safe(&big.lock)) {
-        add(&hak_big.fresh_bytes, (n - *filled) << GRANULE_SHIFT);
+        add_locked(&hak_big.fresh_bytes, (n - *filled) << GRANULE_SHIFT);
         lock_release(&big.lock);
     }
     return true;
@@ -346,22 +192,11 @@ static bool fill_from_dirty(size_t granule, size_t n, size_t *filled)
 
 /* ---- allocation ---- */
 
-/* With the lock held and something in the cache. */
-static struct cached take_longest(void)
-{
-    size_t found = 0;
-    for (size_t i = 1; i < big.cached; i++) {
-        if (big.cache[i].granules >= big.cache[found].granules)
-            found = i;
-    }
-    return take_slot(found);
-}
-
 static void put_back(struct cached c)
 {
     struct cached gone = c;
     if (lock_take_if_safe(&big.lock)) {
-        gone = put_slot(c);
+        gone = cache_put(c);
         lock_release(&big.lock);
     }
     if (gone.granules != 0)
@@ -389,12 +224,12 @@ static void *alloc_cached(size_t granules, size_t alignment, size_t usable)
     if (load_relaxed(&hak_big.cached_bytes) == 0 || !lock_take_if_safe(&big.lock))
         return NULL;
     size_t dirty = granules;
-    bool found = take_fitting(granules, alignment, &c);
-    bool shorter = !found && big.cached > 0 && alignment <= GRANULE_SIZE;
+    bool found = cache_take_fitting(granules, alignment, &c);
+    bool shorter = !found && alignment <= GRANULE_SIZE;
     if (shorter)
-        c = take_longest();
+        c = cache_take_piece(SIZE_MAX);
     lock_release(&big.lock);
-    if (shorter)
+    if (shorter && c.granules != 0)
         found = extend(&c, granules, &dirty);
     return found ? make_block(c, usable, dirty) : NULL;
 }
@@ -463,7 +298,7 @@ bool big_free(size_t unit)
         unit_show(unit);
         probe_big_free(s->size);
         account(0, s->size, (size_t)0 - 1);
-        gone = put_slot((struct cached){unit / GRANULE_UNITS, s->granules, s->size});
+        gone = cache_put((struct cached){unit / GRANULE_UNITS, s->granules, s->size});
     }
     lock_release(&big.lock);
     if (gone.granules != 0)
@@ -487,10 +322,7 @@ static size_t take_behind(size_t granule, size_t granules)
     size_t taken = 0;
     if (load_relaxed(&hak_big.cached_bytes) == 0 || !lock_take_if_safe(&big.lock))
         return 0;
-    for (size_t i = 0; i < big.cached && taken == 0; i++) {
-        if (big.cache[i].granule == granule)
-            taken = take_start(i, least_of(granules, big.cache[i].granules)).granules;
-    }
+    taken = cache_take_at(granule, granules);
     lock_release(&big.lock);
     return taken;
 }
@@ -593,8 +425,8 @@ size_t big_purge(size_t keep)
             break;
         struct cached c = {0, 0, 0};
         size_t cached = load_relaxed(&hak_big.cached_bytes);
-        if (big.cached > 0 && cached > keep)
-            c = take_oldest(cached - keep);
+        if (cached > keep)
+            c = cache_take_oldest(cached - keep);
         lock_release(&big.lock);
         if (c.granules == 0)
             break;
@@ -602,15 +434,6 @@ size_t big_purge(size_t keep)
         bytes += drop(c) ? c.bytes : 0;
     }
     return bytes;
-}
-
-bool big_is_cached(size_t granule)
-{
-    for (size_t i = 0; i < least_of(big.cached, CACHE_SLOTS); i++) {
-        if (granule - big.cache[i].granule < big.cache[i].granules)
-            return true;
-    }
-    return false;
 }
 
 struct lock *big_lock(void)

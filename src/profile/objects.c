@@ -52,7 +52,7 @@ static void find_tables(const struct headers *h, struct tables *t)
     }
 }
 
-static bool describe_code(const struct headers *h, uintptr_t pc, struct object *o)
+HAK_INLINE bool describe_code(const struct headers *h, uintptr_t pc, struct object *o)
 {
     const ElfW(Phdr) *segment = segment_of(h, pc);
     if (segment == NULL || (segment->p_flags & PF_X) == 0)
@@ -116,11 +116,6 @@ HAK_INLINE bool is_in_own_object(uintptr_t pc)
     return pc < (HAK_LIKELY(end != 0) ? end : find_own_end());
 }
 
-static bool own_headers(uintptr_t pc, struct headers *h)
-{
-    return is_in_own_object(pc) && headers_at(&__ehdr_start, h);
-}
-
 bool object_is_own(uintptr_t pc)
 {
     if (__start_hak_text != NULL)
@@ -138,13 +133,6 @@ static bool loaded_headers(uintptr_t pc, struct headers *h)
            headers_at(found.dlfo_map_start, h);
 }
 
-/* Takes no lock and may be called in a signal handler. */
-bool object_find_at_once(struct object *o, uintptr_t pc)
-{
-    struct headers h;
-    return loaded_headers(pc, &h) && describe(&h, pc, o);
-}
-
 static bool has_find_object(void)
 {
     return _dl_find_object != NULL;
@@ -156,17 +144,24 @@ static bool loaded_headers(uintptr_t pc, struct headers *h)
     return false;
 }
 
-bool object_find_at_once(struct object *o, uintptr_t pc)
-{
-    (void)o, (void)pc;
-    return false;
-}
-
 static bool has_find_object(void)
 {
     return false;
 }
 #endif
+
+/* Of the object that the address is in. */
+static bool find_headers(uintptr_t pc, struct headers *h)
+{
+    return is_in_own_object(pc) ? headers_at(&__ehdr_start, h) : loaded_headers(pc, h);
+}
+
+/* Takes no lock and may be called in a signal handler. */
+bool object_find_at_once(struct object *o, uintptr_t pc)
+{
+    struct headers h;
+    return find_headers(pc, &h) && describe(&h, pc, o);
+}
 
 #ifdef __GLIBC__
 struct search {
@@ -199,12 +194,9 @@ bool object_find_in_list(struct object *o, uintptr_t pc)
 
 bool object_find(struct object *o, uintptr_t pc)
 {
-    struct headers h;
     if (pc >= o->start && pc < o->end)
         return true;
-    if (own_headers(pc, &h) && describe(&h, pc, o))
-        return true;
-    return has_find_object() ? object_find_at_once(o, pc) : object_find_in_list(o, pc);
+    return object_find_at_once(o, pc) || (!has_find_object() && object_find_in_list(o, pc));
 }
 
 bool object_is_code(struct object *o, uintptr_t pc)
@@ -212,5 +204,5 @@ bool object_is_code(struct object *o, uintptr_t pc)
     struct headers h;
     if (!has_find_object() || (pc >= o->start && pc < o->end))
         return true;
-    return (own_headers(pc, &h) || loaded_headers(pc, &h)) && describe_code(&h, pc, o);
+    return find_headers(pc, &h) && describe_code(&h, pc, o);
 }

@@ -71,7 +71,7 @@ RULES = (
     Rule("pool", "super/huge.c"),
     Rule("pool", "region/region.c"),
     Rule("pool", "pages/pages.c"),
-    Rule("pool", "big/big.c"),
+    Rule("pool", "big/"),
     Rule("pool", "os/os.c"),
     Rule("pool", "os/lock.c"),
     Rule("insight", "live/"),

@@ -45,7 +45,7 @@
 #endif
 
 /* Whether programs serve themselves (include/hakmem/inline.h), or every call is made. */
-#define HAK_SERVES_INLINE (HAK_INSIGHT && !HAK_CHECKED && !HAK_SECURE && !HAK_SANITIZED)
+#define HAK_SERVES_INLINE (!HAK_CHECKED && !HAK_SECURE && !HAK_SANITIZED)
 
 /* A unit is the smallest piece of address space with an owner; a slab is one or more units. */
 #define UNIT_SHIFT 16

@@ -13,7 +13,9 @@
 #include "os/os.h"
 #include "purge/purge.h"
 
-_Thread_local struct thread hak_thread = {.heap = &hak_empty_heap};
+/* Without Insight nothing stops the countdown of inline.h, whose sizes are all small. */
+_Thread_local struct thread hak_thread = {.heap = &hak_empty_heap,
+                                          .left = HAK_INSIGHT ? 0 : INT64_MAX};
 
 /* What include/hakmem/inline.h compiles into programs: the heap as a place of magazines, and the countdown. Where every
  * call is checked, one that is over for good. */

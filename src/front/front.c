@@ -118,7 +118,8 @@ static HAK_COLD void make_room(void)
 
 static HAK_COLD void trim_own(struct heap *h)
 {
-    lock_take(&h->lock);
+    if (!lock_take(&h->lock))
+        return;
     heap_trim(h, true);
     heap_unlock(h);
 }

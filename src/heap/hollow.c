@@ -207,7 +207,8 @@ HAK_COLD void hollow_look(struct heap *h)
 
 HAK_COLD void hollow_note_sample(struct heap *h)
 {
-    lock_take(&h->lock);
+    if (!lock_take(&h->lock))
+        return;
     hollow_look_if_due(h);
     heap_unlock(h);
 }

@@ -48,9 +48,8 @@ void paged_give_back(struct heap *h, uint32_t n, size_t most)
 
 void paged_give_one(struct heap *h, uint32_t class)
 {
-    if (magazine_kept(magazine_of(h, class)) == 0)
+    if (magazine_kept(magazine_of(h, class)) == 0 || !lock_take(&h->lock))
         return;
-    lock_take(&h->lock);
     give_oldest(h, class);
     heap_unlock(h);
 }

@@ -323,7 +323,8 @@ static bool reopen_unless_empty(struct magazine *m)
 void *heap_refill(struct heap *h, uint32_t class, bool *zeroed)
 {
     struct magazine *m = magazine_of(h, class);
-    lock_take(&h->lock);
+    if (HAK_UNLIKELY(!lock_take(&h->lock)))
+        return NULL;
     count(h, COUNTER_refill, 1);
     inbox_open_for(h, class);
     outbox_empty_own(h);
@@ -387,7 +388,8 @@ static void spill(struct heap *h, uint32_t class, void *p)
 
 static void flush_own(struct heap *h, uint32_t class, void *p)
 {
-    lock_take(&h->lock);
+    if (HAK_UNLIKELY(!lock_take(&h->lock)))
+        return;
     count(h, COUNTER_flush, 1);
     outbox_empty_own(h);
     if (has_shrunk(h)) {
@@ -411,9 +413,8 @@ static void flush_own(struct heap *h, uint32_t class, void *p)
 static void flush_foreign(struct heap *h, uintptr_t word, void *p)
 {
     remote_send(h, word, p, false);
-    if (class_of_word(word) < FIRST_PAGED)
+    if (class_of_word(word) < FIRST_PAGED || !lock_take(&h->lock))
         return;
-    lock_take(&h->lock);
     paged_limit(h);
     heap_unlock(h);
 }

@@ -188,13 +188,12 @@ static struct heap *attach_orphan(void)
         return NULL;
     struct heap *h = pop_orphan();
     lock_release(&registry.lock);
-    if (h != NULL) {
-        lock_take(&h->lock);
-        forget_warm(h);
-        set_state(h, HEAP_LIVE);
-        h->tid = hak_thread.id;
-        heap_unlock(h);
-    }
+    if (h == NULL || !lock_take(&h->lock))
+        return NULL;
+    forget_warm(h);
+    set_state(h, HEAP_LIVE);
+    h->tid = hak_thread.id;
+    heap_unlock(h);
     return h;
 }
 
@@ -242,7 +241,8 @@ struct heap *registry_attach(void)
 
 void registry_abandon(struct heap *h)
 {
-    lock_take(&h->lock);
+    if (!lock_take(&h->lock))
+        return;
     outbox_empty_own(h);
     if (!live_to_warm(h))
         heap_empty_magazines(h);
@@ -529,9 +529,15 @@ static void fork_settle_in_child(struct heap *h, void *context)
 {
     (void)context;
     heap_forget_row(h);
-    if (h == hak_thread.heap || load_relaxed(&h->state) == HEAP_LOST)
+    bool is_own = h == hak_thread.heap;
+    if (load_relaxed(&h->state) == HEAP_LOST ||
+        (is_own && (h->fork_held || lock_is_mine(&h->lock))))
         return;
     if (!h->fork_held) {
+        /* Another thread that looked after this one's heap has the lock: what the handler has interrupted does without
+         * the heap, and this thread gets one that is whole. */
+        if (is_own)
+            hak_thread.heap = &hak_empty_heap;
         store_relaxed(&h->state, (uint32_t)HEAP_LOST);
         lock_lose(&h->lock);
         return;

@@ -255,8 +255,8 @@ void inbox_open(struct heap *h, bool own, struct magazine *wanted)
 static void take_home(struct heap *h, struct parcel *c, bool locked)
 {
     struct reception r = {.heap = h, .own = true};
-    if (!locked)
-        lock_take(&h->lock);
+    if (!locked && !lock_take(&h->lock))
+        return;
     receive_parcel(&r, c);
     if (!locked)
         heap_unlock(h);
@@ -329,7 +329,8 @@ void outbox_flush_all(struct heap *h)
  * looked at, because a thread that only frees gets its parcels back there. */
 static void *take_under_lock(struct heap *h, uint32_t class)
 {
-    lock_take(&h->lock);
+    if (!lock_take(&h->lock))
+        return NULL;
     inbox_open_for(h, class);
     void *p = magazine_pop(magazine_of(h, class));
     if (p == NULL)

@@ -40,8 +40,7 @@ HAK_INLINE void account(struct heap *h, size_t bytes, size_t blocks)
 void *run_alloc(struct heap *h, size_t size, size_t alignment, bool *zeroed)
 {
     uint32_t n = pages_for(size), aligned_at = pages_for(alignment);
-    if (h != NULL && !pages_have_touched(n + aligned_at - 1)) {
-        lock_take(&h->lock);
+    if (h != NULL && !pages_have_touched(n + aligned_at - 1) && lock_take(&h->lock)) {
         paged_make_room(h, n + aligned_at - 1);
         heap_unlock(h);
     }

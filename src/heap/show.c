@@ -62,7 +62,8 @@ static void give_row(struct heap *h, struct live_area *a)
 
 static void show_in(struct live_area *a, struct heap *h)
 {
-    lock_take(&h->lock);
+    if (!lock_take(&h->lock))
+        return;
     give_row(h, a);
     struct live_heaps *row = load_relaxed(&h->row);
     if (row != NULL) {

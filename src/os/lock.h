@@ -38,11 +38,11 @@ HAK_INLINE bool lock_try(struct lock *l)
     return true;
 }
 
-/* Goes on without one that is lost: what a thread may wait for in this way is its own, or nobody else can be there. */
-HAK_INLINE void lock_take(struct lock *l)
+/* False: lost, as also a thread's own heap may be when a handler has forked: another was at it. Whoever does not ask goes on,
+ * because nobody else can be there. */
+HAK_INLINE bool lock_take(struct lock *l)
 {
-    if (HAK_UNLIKELY(!lock_try(l)))
-        (void)lock_wait(l);
+    return HAK_LIKELY(lock_try(l)) || lock_wait(l);
 }
 
 /* Also in a frame that waits for it already, when the handler that has forked there returns. */
@@ -72,7 +72,7 @@ HAK_INLINE bool lock_take_if_safe(struct lock *l)
     lock_check();
     if (HAK_UNLIKELY(!thread_may_wait()))
         return lock_take_bounded(l);
-    return HAK_LIKELY(lock_try(l)) || lock_wait(l);
+    return lock_take(l);
 }
 
 HAK_INLINE void lock_release(struct lock *l)

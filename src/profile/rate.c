@@ -50,7 +50,7 @@ void sampler_start(struct sampler *s)
     if (s->random == 0)
         s->random = (os_random() ^ (uintptr_t)s) | 1;
     s->rest = draw(s);
-    if (hak_thread.left > 0)
+    if (HAK_INSIGHT && hak_thread.left > 0)
         hak_thread.left = 0;
 }
 

@@ -66,6 +66,8 @@ HAK_INLINE void forget_words(void)
 /* `words` from here to the next point. A handler between the two finds some too many or too few, once. */
 HAK_INLINE void sampler_let(struct sampler *s, int64_t words)
 {
+    if (!HAK_INSIGHT)
+        return;
     hak_thread.left = words < LEFT_MOST ? words : LEFT_MOST;
     s->rest = words - hak_thread.left;
 }

@@ -1,6 +1,8 @@
 /* Blocks on their way home, heaps whose threads have ended, and forks. */
 #include "heaps.h"
 
+#include <pthread.h>
+#include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -559,6 +561,73 @@ static void the_child_keeps_the_inbox(void **state)
     assert_int_equal(owner->classes[class].used, 0);
 }
 
+static _Atomic bool is_visited;
+
+static void *visit_for_good(void *heap)
+{
+    struct heap *h = heap;
+    lock_take(&h->lock);
+    store_release(&is_visited, true);
+    pause();
+    return NULL;
+}
+
+/* In the child of a handler that has interrupted a slow path, while another thread looked after its heap; the number says what
+ * was wrong. What was interrupted ends without blocks, and the thread has another heap. */
+static int go_on_without(struct heap *lost, void *block)
+{
+    if (heap_refill(lost, class, NULL) != NULL)
+        return 1;
+    struct magazine *m = magazine_of(lost, class);
+    while (magazine_push(m, block)) { /* nothing asks what is in there */
+    }
+    heap_flush(lost, (uintptr_t)m, NULL);
+    thread_leave();
+    if (load_relaxed(&lost->state) != HEAP_LOST || hak_thread.heap == lost)
+        return 2;
+    void *p = front_alloc(SIZE);
+    if (p == NULL || hak_thread.heap == lost || hak_thread.heap == &hak_empty_heap)
+        return 3;
+    front_free(p);
+    front_free(block);
+    registry_abandon(lost); /* as the thread's exit does */
+    return 0;
+}
+
+static int fork_while_visited(void)
+{
+    void *block = front_alloc(SIZE);
+    struct heap *mine = hak_thread.heap;
+    pthread_t visitor;
+    if (pthread_create(&visitor, NULL, visit_for_good, mine) != 0)
+        return 10;
+    while (!load_acquire(&is_visited))
+        sched_yield();
+    thread_enter();
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(20);
+        _exit(go_on_without(mine, block));
+    }
+    int status;
+    if (child < 0 || waitpid(child, &status, 0) != child)
+        return 11;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 12;
+}
+
+static void the_child_does_without_a_heap_another_had(void **state)
+{
+    (void)state;
+    pid_t child = fork(); /* where the visitor stays */
+    if (child == 0)
+        _exit(fork_while_visited());
+    assert_true(child > 0);
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
 int main(void)
 {
     no_warm_orphans();
@@ -581,6 +650,7 @@ int main(void)
         cmocka_unit_test(fork_closes_the_inboxes_for_a_while),
         cmocka_unit_test(each_fork_holds_every_heap),
         cmocka_unit_test(the_child_keeps_the_inbox),
+        cmocka_unit_test(the_child_does_without_a_heap_another_had),
         cmocka_unit_test(a_thread_inherits_what_another_left),
         cmocka_unit_test(all_blocks_come_home),
     };

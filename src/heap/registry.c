@@ -22,6 +22,7 @@ static struct {
     struct lock fork_lock;                 /* one fork at a time takes all the locks */
     _Atomic(struct heap *) all;            /* grows only; pushed under the lock */
     struct heap *orphans;                  /* newest first; under the lock */
+    uint32_t forks;                        /* from the first process to this one */
     _Atomic size_t orphaned[CLASS_COUNT];  /* listed slabs of orphans, a hint for stage 1 */
     _Atomic(struct heap *) spares[SPARES]; /* new heaps that could not join the others */
     _Atomic bool has_spares;               /* has had some: most processes never look */
@@ -186,10 +187,16 @@ static struct heap *attach_orphan(void)
 {
     if (!lock_take_if_safe(&registry.lock))
         return NULL;
+    uint32_t forks = registry.forks;
     struct heap *h = pop_orphan();
     lock_release(&registry.lock);
     if (h == NULL || !lock_take(&h->lock))
         return NULL;
+    if (registry.forks !=
+        forks) { /* in a handler, whose child has put it among the orphans again */
+        heap_unlock_visited(h);
+        return NULL;
+    }
     forget_warm(h);
     set_state(h, HEAP_LIVE);
     h->tid = hak_thread.id;
@@ -530,8 +537,8 @@ static void fork_settle_in_child(struct heap *h, void *context)
     (void)context;
     heap_forget_row(h);
     bool is_own = h == hak_thread.heap;
-    if (load_relaxed(&h->state) == HEAP_LOST ||
-        (is_own && (h->fork_held || lock_is_mine(&h->lock))))
+    /* What the handler has interrupted leaves one that it has the lock of as it should be. */
+    if (load_relaxed(&h->state) == HEAP_LOST || (h->fork_held ? is_own : lock_is_mine(&h->lock)))
         return;
     if (!h->fork_held) {
         /* Another thread that looked after this one's heap has the lock: what the handler has interrupted does without
@@ -553,6 +560,7 @@ HAK_COLD void registry_after_fork(bool in_child)
     hak_thread.holds_all = false;
     if (in_child) {
         registry.orphans = NULL;
+        registry.forks++;
         registry_each(fork_settle_in_child, NULL);
         live_forget();
         if (!fork_taken[FORK_SAMPLER] && !lock_is_mine(sampler_lock()))

@@ -264,7 +264,9 @@ HAK_INLINE void heap_unlock(struct heap *h)
     lock_release(&h->lock);
 }
 
-/* A heap has joined or has another thread: its row says so. Takes the lock. */
+/* With the lock held: it has another thread or none, and its row says so. */
+void heap_show_thread(const struct heap *h);
+/* A heap that has joined gets a row, if it has none. Takes the lock. */
 void heap_show(struct heap *h);
 
 /* Makes the live area and a row for each heap. At depth 1, without a lock. */

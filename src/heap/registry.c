@@ -200,6 +200,7 @@ static struct heap *attach_orphan(void)
     forget_warm(h);
     set_state(h, HEAP_LIVE);
     h->tid = hak_thread.id;
+    heap_show_thread(h);
     heap_unlock(h);
     return h;
 }
@@ -256,9 +257,9 @@ void registry_abandon(struct heap *h)
     outbox_flush_all(h);
     /* First the state, then the inbox: whoever pushes later sees the state. */
     set_state(h, HEAP_ORPHAN);
+    heap_show_thread(h);
     inbox_drain(h, false);
     heap_unlock_visited(h);
-    heap_show(h);
     if (lock_take_if_safe(&registry.lock)) {
         push_orphan(h);
         lock_release(&registry.lock);

@@ -27,11 +27,24 @@ void heap_show_changed(struct heap *h, struct live_heaps *row)
     }
 }
 
+static void show_thread(const struct heap *h, struct live_heaps *row)
+{
+    store_relaxed(&row->tid, h->tid);
+    store_relaxed(&row->state, load_relaxed(&h->state));
+}
+
+/* The child of a handler that forks here goes on with its parent's row, and writes what stands there. */
+void heap_show_thread(const struct heap *h)
+{
+    struct live_heaps *row = load_relaxed(&h->row); /* set under the lock */
+    if (row != NULL)
+        show_thread(h, row);
+}
+
 static void show_all(struct heap *h, struct live_heaps *row)
 {
     store_relaxed(&row->address, (uint64_t)(uintptr_t)h);
-    store_relaxed(&row->tid, h->tid);
-    store_relaxed(&row->state, load_relaxed(&h->state));
+    show_thread(h, row);
     store_relaxed(&row->run_bytes, load_relaxed(&h->live_runs.bytes));
     store_relaxed(&row->inbox_bytes, load_relaxed(&h->inbox_bytes));
     store_relaxed(&row->run_blocks, load_relaxed(&h->live_runs.count));
@@ -60,37 +73,24 @@ static void give_row(struct heap *h, struct live_area *a)
     store_release(&h->inbox_shown, &a->heaps[i].inbox_bytes); /* and whoever sends to it */
 }
 
-static void show_in(struct live_area *a, struct heap *h)
-{
-    if (!lock_take(&h->lock))
-        return;
-    give_row(h, a);
-    struct live_heaps *row = load_relaxed(&h->row);
-    if (row != NULL) {
-        store_relaxed(&row->tid, h->tid);
-        store_relaxed(&row->state, load_relaxed(&h->state));
-    }
-    heap_unlock_visited(h);
-}
-
-/* Not interrupted: the child of a handler that forks would go on with a row of its parent's area. */
-void heap_show(struct heap *h)
-{
-    sigset_t signals;
-    if (live_area() == NULL)
-        return;
-    os_block_signals(&signals);
-    if (live_area() != NULL) /* not in a child that a handler has just forked */
-        show_in(live_area(), h);
-    os_restore_signals(&signals);
-}
-
 static void visit(struct heap *h, void *area)
 {
     if (load_relaxed(&h->state) == HEAP_LOST || !lock_take_if_safe(&h->lock))
         return;
     give_row(h, area);
     heap_unlock_visited(h);
+}
+
+/* Not interrupted: the child of a handler that forks would give the heap a row of its parent's area. */
+void heap_show(struct heap *h)
+{
+    sigset_t signals;
+    if (live_area() == NULL || load_relaxed(&h->row) != NULL)
+        return;
+    os_block_signals(&signals);
+    if (live_area() != NULL) /* not in a child that a handler has just forked */
+        visit(h, live_area());
+    os_restore_signals(&signals);
 }
 
 static void show_classes(struct live_area *a)

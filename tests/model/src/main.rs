@@ -15,6 +15,7 @@ use std::process::{exit, Command};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 const STACK_WORDS: usize = 0x2000;
+const FIRST_STACK_WORDS: usize = 0x1000; /* the first thread's, which loom starts */
 const TRACE_SHOWN: usize = 120;
 static EXECUTIONS: AtomicUsize = AtomicUsize::new(0);
 
@@ -426,16 +427,18 @@ struct Scenario {
 /// Constant data of a module that stays.
 unsafe impl Sync for Scenario {}
 
-/// What lies on a thread's stack is its own business.
-fn note_stack() {
-    let local = 0u64;
-    let top = &local as *const u64 as usize;
-    world(|w| w.stacks.push((top - STACK_WORDS * 8, top + 4096)));
+/// What lies on a thread's stack is its own business: below a variable of whoever calls C. No byte more, what lies beside
+/// the stack may be memory that a scenario explores.
+fn note_stack(of_caller: &u64, words: usize) {
+    const ABOVE: usize = 4096; /* frames that have begun it, at most */
+    let top = of_caller as *const u64 as usize;
+    world(|w| w.stacks.push((top - (words * 8 - ABOVE), top)));
 }
 
 fn run_once(s: &'static Scenario) {
+    let local = 0u64;
     EXECUTIONS.fetch_add(1, Relaxed);
-    note_stack();
+    note_stack(&local, FIRST_STACK_WORDS);
     unsafe { (s.setup)() };
     world(|w| {
         w.ids = vec![thread::current().id()];
@@ -446,7 +449,8 @@ fn run_once(s: &'static Scenario) {
             let handle = thread::Builder::new()
                 .stack_size(STACK_WORDS)
                 .spawn(move || {
-                    note_stack();
+                    let local = 0u64;
+                    note_stack(&local, STACK_WORDS);
                     unsafe { (s.thread)(i) }
                 })
                 .unwrap();

@@ -67,7 +67,7 @@ void slab_list(struct heap *h, struct slab *s)
     c->listed++;
     s->listed = true;
     if (load_relaxed(&h->state) == HEAP_ORPHAN)
-        registry_count_orphaned(s->class, 1);
+        registry_note_orphaned(s->class);
 }
 
 void slab_unlist(struct heap *h, struct slab *s)
@@ -81,8 +81,6 @@ void slab_unlist(struct heap *h, struct slab *s)
         slab_from_link(s->next)->prev = s->prev;
     c->listed--;
     s->listed = false;
-    if (load_relaxed(&h->state) == HEAP_ORPHAN)
-        registry_count_orphaned(s->class, -1);
 }
 
 /* ---- slabs come and go ---- */
@@ -153,6 +151,7 @@ static struct slab *slab_unused_to_owned(struct heap *h, uint32_t class)
         unit_show((size_t)unit + i);
     }
     c->slabs++;
+    heap_has_class(h, class);
     heap_changed(h, class);
     purge_show();
     probe_slab_new(class);

@@ -88,7 +88,7 @@ enum {
     OUTBOX_SLOTS = 32,
     OUTBOX_OWN = OUTBOX_SLOTS,
     OUTBOXES,
-    CHANGED_WORDS = (CLASS_COUNT + 63) / 64
+    CLASS_WORDS = (CLASS_COUNT + 63) / 64 /* of a bit for each class */
 };
 
 /* Blocks on their way home, gathered by destination, which may be the sender's own heap. The sender's thread alone,
@@ -158,9 +158,11 @@ struct heap {
     struct live_runs live_runs;
     /* What the live area shows of it; NULL: nothing. Set under the lock, in a fork's child cleared. */
     _Atomic(struct live_heaps *) row;
-    uint64_t changed[CHANGED_WORDS]; /* classes whose words there are old; under the lock */
-    uint32_t tid;                    /* of the thread it is or was; under the lock */
-    bool unseen;                     /* there was no row for it, which is counted; under the lock */
+    uint64_t changed[CLASS_WORDS]; /* classes whose words there are old; under the lock */
+    /* Classes that have ever had slots or a slab: of the others there is nothing to be found. Under the lock. */
+    uint64_t had[CLASS_WORDS];
+    uint32_t tid;   /* of the thread it is or was; under the lock */
+    bool unseen;    /* there was no row for it, which is counted; under the lock */
     uint32_t round; /* of pressure in which it last gave back (pressure.h); its thread alone */
     struct outbox outbox[OUTBOXES];
     struct class_slabs classes[CLASS_COUNT];
@@ -245,6 +247,23 @@ HAK_INLINE void count(struct heap *h, enum counter c, uint64_t n)
     struct live_heaps *row = load_acquire(&h->row); /* pairs with give_row */
     if (row != NULL)
         store_relaxed(&counters_of(row)[c], now);
+}
+
+/* With the lock held: the class is to have slots or a slab. */
+HAK_INLINE void heap_has_class(struct heap *h, uint32_t class)
+{
+    h->had[class / 64] |= (uint64_t)1 << (class % 64);
+}
+
+/* With the lock held: the first class from this one on that the heap has ever had anything of; CLASS_COUNT: none. */
+HAK_INLINE uint32_t heap_class_from(const struct heap *h, uint32_t class)
+{
+    for (uint32_t word = class / 64; word < CLASS_WORDS; class = ++word * 64) {
+        uint64_t bits = h->had[word] >> (class % 64);
+        if (bits != 0)
+            return class + lowest_bit(bits);
+    }
+    return CLASS_COUNT;
 }
 
 /* With the lock held: the class' words in the live area are to be written at the lock's release. */

@@ -4,26 +4,25 @@
 
 #include "pages/pages.h"
 
-/* What the magazines hold, and of which class a block is to go back if n pages are wanted: the least that is large
- * enough by itself, or else the largest, which may become so with what is free beside it. */
-struct kept {
-    size_t bytes;
-    uint32_t class;
-};
-
-static struct kept look(const struct heap *h, uint32_t n)
+static size_t kept_bytes(const struct heap *h)
 {
-    struct kept kept = {0, CLASS_COUNT};
-    bool suffices = false;
-    for (uint32_t class = FIRST_PAGED; class < CLASS_COUNT; class ++) {
-        size_t blocks = magazine_kept(&h->magazines.of[class]), size = hak_classes[class].size;
-        kept.bytes += blocks * size;
-        if (blocks == 0 || suffices)
-            continue;
-        kept.class = class;
-        suffices = pages_for(size) >= n;
+    size_t bytes = 0;
+    for (const struct magazine *m = &h->magazines.of[FIRST_PAGED];
+         m < &h->magazines.of[CLASS_COUNT]; m++)
+        bytes += magazine_kept(m) * m->size;
+    return bytes;
+}
+
+/* Of which class a block is to go back if n pages are wanted: the least that is large enough by itself, or else the
+ * largest, which may become so with what is free beside it. Some class has one. */
+static uint32_t class_to_give(const struct heap *h, uint32_t n)
+{
+    const struct magazine *m = &h->magazines.of[CLASS_COUNT], *found = NULL;
+    while (--m >= &h->magazines.of[FIRST_PAGED] && (found == NULL || pages_for(m->size) >= n)) {
+        if (magazine_kept(m) != 0)
+            found = m;
     }
-    return kept;
+    return (uint32_t)(found - h->magazines.of);
 }
 
 static void give_oldest(struct heap *h, uint32_t class)
@@ -41,9 +40,8 @@ static void give_oldest(struct heap *h, uint32_t class)
 
 void paged_give_back(struct heap *h, uint32_t n, size_t most)
 {
-    struct kept kept;
-    while (!pages_have_touched(n) && (kept = look(h, n)).bytes > most)
-        give_oldest(h, kept.class);
+    while (!pages_have_touched(n) && kept_bytes(h) > most)
+        give_oldest(h, class_to_give(h, n));
 }
 
 void paged_give_one(struct heap *h, uint32_t class)

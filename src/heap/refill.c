@@ -99,6 +99,7 @@ static void exchange_slots(struct heap *h, uint32_t class, void **slots, uint32_
     void **old = magazine_slots(m);
     uint32_t before = m->cap;
     magazine_exchange(m, slots, cap);
+    heap_has_class(h, class);
     h->classes[class].spilled = 0; /* that was in the old slots; a fork's child may still say so */
     if (before != 0)
         slots_give(h, old, before);

@@ -19,11 +19,13 @@ enum { ADOPT_LOOKS = 16, BORROW_LOOKS = 64, BUSY_MOST = 16 };
 
 static struct {
     struct lock lock;
-    struct lock fork_lock;                 /* one fork at a time takes all the locks */
-    _Atomic(struct heap *) all;            /* grows only; pushed under the lock */
-    struct heap *orphans;                  /* newest first; under the lock */
-    uint32_t forks;                        /* from the first process to this one */
-    _Atomic size_t orphaned[CLASS_COUNT];  /* listed slabs of orphans, a hint for stage 1 */
+    struct lock fork_lock;      /* one fork at a time takes all the locks */
+    _Atomic(struct heap *) all; /* grows only; pushed under the lock */
+    struct heap *orphans;       /* newest first; under the lock */
+    uint32_t forks;             /* from the first process to this one */
+    /* Classes of which orphans may have listed slabs: a hint for stage 1. Set by whoever lists one or leaves a heap, cleared by
+     * whoever finds none. */
+    _Atomic uint64_t orphaned[CLASS_WORDS];
     _Atomic(struct heap *) spares[SPARES]; /* new heaps that could not join the others */
     _Atomic bool has_spares;               /* has had some: most processes never look */
 } registry;
@@ -33,9 +35,21 @@ struct lock *registry_lock(void)
     return &registry.lock;
 }
 
-void registry_count_orphaned(uint32_t class, int change)
+/* What stands there already is not written again: it would be a line that all ending threads share. */
+HAK_INLINE void note_orphaned(uint32_t word, uint64_t bits)
 {
-    add_relaxed(&registry.orphaned[class], (size_t)change);
+    if ((bits & ~load_relaxed(&registry.orphaned[word])) != 0)
+        or_relaxed(&registry.orphaned[word], bits);
+}
+
+static uint64_t class_bit(uint32_t class)
+{
+    return (uint64_t)1 << (class % 64);
+}
+
+void registry_note_orphaned(uint32_t class)
+{
+    note_orphaned(class / 64, class_bit(class));
 }
 
 struct heap *registry_first(void)
@@ -119,21 +133,18 @@ static struct heap *pop_orphan(void)
     return h;
 }
 
-static void push_orphan(struct heap *h)
+/* `had`: as in the heap, which somebody may have locked by now. */
+static void push_orphan(struct heap *h, const uint64_t had[CLASS_WORDS])
 {
     h->orphan_next = registry.orphans;
     registry.orphans = h;
+    for (uint32_t word = 0; word < CLASS_WORDS; word++)
+        note_orphaned(word, had[word]);
 }
 
-/* With the lock held, so that the numbers follow the state. */
+/* With the lock held. */
 static void set_state(struct heap *h, enum heap_state to)
 {
-    bool was = load_relaxed(&h->state) == HEAP_ORPHAN, is = to == HEAP_ORPHAN;
-    for (uint32_t class = 0; was != is && class < CLASS_COUNT; class ++) {
-        int listed = (int)h->classes[class].listed;
-        if (listed != 0)
-            registry_count_orphaned(class, is ? listed : -listed);
-    }
     /* release, and acquire where remote.c reads it: see there.
      * model: relaxed would do, the inbox's exchange comes after it and is what the sender's push meets. */
     store_release(&h->state, (uint32_t)to);
@@ -150,7 +161,8 @@ enum { WARM_SLABS_MOST = 8 << 20 /* bytes of address space that slabs of a warm 
 static bool live_to_warm(struct heap *h)
 {
     size_t slabs = 0, kept = 0;
-    for (uint32_t class = 0; class < CLASS_COUNT; class ++) {
+    for (uint32_t class = heap_class_from(h, 0); class < CLASS_COUNT;
+         class = heap_class_from(h, class + 1)) {
         slabs += h->classes[class].slabs * class_slab_bytes(class);
         kept += magazine_kept(magazine_of(h, class)) * hak_classes[class].size;
     }
@@ -208,7 +220,7 @@ static struct heap *attach_orphan(void)
 static HAK_COLD void push_borrowed(struct heap *h)
 {
     lock_take(&h->lock);
-    push_orphan(h);
+    push_orphan(h, h->had);
 }
 
 /* A new heap joins the others, an orphan with its lock held. False: it is a spare now. */
@@ -249,6 +261,7 @@ struct heap *registry_attach(void)
 
 void registry_abandon(struct heap *h)
 {
+    uint64_t had[CLASS_WORDS];
     if (!lock_take(&h->lock))
         return;
     outbox_empty_own(h);
@@ -259,9 +272,10 @@ void registry_abandon(struct heap *h)
     set_state(h, HEAP_ORPHAN);
     heap_show_thread(h);
     inbox_drain(h, false);
+    __builtin_memcpy(had, h->had, sizeof had);
     heap_unlock_visited(h);
     if (lock_take_if_safe(&registry.lock)) {
-        push_orphan(h);
+        push_orphan(h, had);
         lock_release(&registry.lock);
     }
 }
@@ -313,6 +327,7 @@ static struct slab *slab_orphaned_to_owned(struct heap *from, struct heap *to, u
     from->classes[class].touched -= touched;
     from->classes[class].purged -= s->purged;
     to->classes[class].slabs++;
+    heap_has_class(to, class);
     to->classes[class].used += s->used;
     to->classes[class].touched += touched;
     to->classes[class].purged += s->purged;
@@ -330,17 +345,26 @@ static struct slab *slab_orphaned_to_owned(struct heap *from, struct heap *to, u
 
 struct slab *registry_adopt_slab(struct heap *h, uint32_t class)
 {
-    if (HAK_LIKELY(load_relaxed(&registry.orphaned[class]) == 0) || !lock_try(&registry.lock))
+    _Atomic uint64_t *orphaned = &registry.orphaned[class / 64];
+    uint64_t bit = class_bit(class);
+    if (HAK_LIKELY((load_relaxed(orphaned) & bit) == 0) || !lock_try(&registry.lock))
         return NULL;
+    /* Before the first look: who lists one in a heap after that was looked at finds this done, as its lock says. */
+    and_relaxed(orphaned, ~bit);
+    bool may_be_more = false;
     struct slab *s = NULL;
     struct heap *o = registry.orphans;
     for (int looks = 0; o != NULL && s == NULL && looks < ADOPT_LOOKS; looks++) {
-        if (o != h && lock_try(&o->lock)) {
+        bool has_lock = o != h && lock_try(&o->lock);
+        if (has_lock) {
             s = slab_orphaned_to_owned(o, h, class);
             heap_unlock_visited(o);
         }
+        may_be_more |= s != NULL || (o != h && !has_lock);
         o = o->orphan_next;
     }
+    if (may_be_more)
+        or_relaxed(orphaned, bit);
     lock_release(&registry.lock);
     return s;
 }
@@ -552,7 +576,7 @@ static void fork_settle_in_child(struct heap *h, void *context)
     }
     if (load_relaxed(&h->state) == HEAP_LIVE)
         forget_thread_of(h);
-    push_orphan(h);
+    push_orphan(h, h->had);
 }
 
 HAK_COLD void registry_after_fork(bool in_child)

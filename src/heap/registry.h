@@ -25,8 +25,8 @@ struct slab *registry_adopt_slab(struct heap *h, uint32_t class);
  * heap that includes magazines, which of others only their threads may touch. */
 void registry_trim(void);
 
-/* Keeps the number of listed slabs that orphans have of the class. */
-void registry_count_orphaned(uint32_t class, int change);
+/* An orphan has a slab of the class listed. With its lock held. */
+void registry_note_orphaned(uint32_t class);
 
 /* The heaps one by one, by `all_next`, from the newest on; NULL: there is none. Lock-free; the list only grows. */
 struct heap *registry_first(void);

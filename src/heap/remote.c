@@ -321,8 +321,10 @@ void outbox_flush(struct heap *h, struct outbox *o, bool locked)
 
 void outbox_flush_all(struct heap *h)
 {
-    for (int i = 0; i < OUTBOXES; i++)
-        outbox_flush(h, &h->outbox[i], true);
+    for (struct outbox *o = h->outbox; o < &h->outbox[OUTBOXES]; o++) {
+        if (o->last != NULL)
+            outbox_flush(h, o, true);
+    }
 }
 
 /* Past the magazine's capacity and budget, whose upkeep may itself send blocks home. The inbox is

@@ -20,7 +20,7 @@ static void show_class(struct heap *h, struct live_heaps *row, uint32_t class)
 
 void heap_show_changed(struct heap *h, struct live_heaps *row)
 {
-    for (uint32_t i = 0; i < CHANGED_WORDS; i++) {
+    for (uint32_t i = 0; i < CLASS_WORDS; i++) {
         for (uint64_t bits = h->changed[i]; bits != 0; bits &= bits - 1)
             show_class(h, row, i * 64 + lowest_bit(bits));
         h->changed[i] = 0;

@@ -46,7 +46,8 @@ struct heap *heaps_attach(int thread)
     (void)units_dirty();
     (void)load_relaxed(&hak_pressure.level);
     (void)live_area();
-    registry_count_orphaned(MODEL_CLASS, 0);
+    for (uint32_t class = 0; class < CLASS_COUNT; class += 64)
+        registry_note_orphaned(class); /* each word once */
     return h;
 }
 

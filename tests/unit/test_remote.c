@@ -214,6 +214,38 @@ static void orphans_lose_slabs_to_the_living(void **state)
     assert_ptr_equal(registry_attach(), owner); /* and the heap serves the next thread */
 }
 
+/* Who has found nothing among the orphans does not look again until one of them has something. */
+static void an_orphan_that_was_full_is_asked_again(void **state)
+{
+    enum { FEW_SIZE = 50000, FEW_MOST = 64 };
+    (void)state;
+    uint32_t few = class_for(FEW_SIZE), n = hak_classes[few].capacity;
+    void *full[FEW_MOST], *own[2 * FEW_MOST];
+    assert_in_range(n, 2, FEW_MOST);
+    for (uint32_t i = 0; i < n; i++)
+        full[i] = alloc_as(owner, FEW_SIZE);
+    registry_abandon(owner);
+    front_trim(); /* also the slab that the orphan keeps */
+    assert_int_equal(owner->classes[few].slabs, 1);
+    assert_int_equal(owner->classes[few].listed, 0);
+    uint64_t adopted = counted(third, COUNTER_pool_stage1);
+    size_t owned = 0;
+    own[owned++] = alloc_as(third, FEW_SIZE);
+    assert_int_equal(counted(third, COUNTER_pool_stage1), adopted);
+    free_as(third, full[0]);
+    trim_as(third);
+    assert_int_equal(owner->classes[few].listed, 1);
+    while (owned < 2 * n && counted(third, COUNTER_pool_stage1) == adopted)
+        own[owned++] = alloc_as(third, FEW_SIZE);
+    assert_int_equal(counted(third, COUNTER_pool_stage1), adopted + 1);
+    assert_int_equal(owner->classes[few].slabs, 0);
+    give_blocks(third, own, owned);
+    give_blocks(third, full + 1, n - 1);
+    trim_as(third);
+    assert_int_equal(third->classes[few].used, 0);
+    assert_ptr_equal(registry_attach(), owner);
+}
+
 static void abandoning_empties_everything(void **state)
 {
     (void)state;
@@ -639,6 +671,7 @@ int main(void)
         cmocka_unit_test(each_owner_gets_its_own),
         cmocka_unit_test(an_owner_that_does_not_look_is_helped),
         cmocka_unit_test(orphans_lose_slabs_to_the_living),
+        cmocka_unit_test(an_orphan_that_was_full_is_asked_again),
         cmocka_unit_test(abandoning_empties_everything),
         cmocka_unit_test(a_small_orphan_waits_warm),
         cmocka_unit_test(a_heap_of_an_ended_thread_can_be_borrowed),

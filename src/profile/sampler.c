@@ -9,39 +9,21 @@
 #include "profile/guarded.h"
 #include "profile/poisson.h"
 #include "profile/rate.h"
+#include "profile/records.h"
 #include "profile/sites.h"
 #include "profile/stack.h"
 #include "profile/timeline.h"
 #include "slab/slab.h"
 
 enum {
-    BUCKET_BITS = 9, /* of the records, by address; few: they share a page with other tables */
-    BUCKETS = 1 << BUCKET_BITS,
     OBJECT = 1024,  /* what one object is counted as */
     FULL_STEPS = 8, /* of the second half of a table; each makes samples twice as rare */
     ENDED_MOST = 8,
 };
 
-/* A live sampled block. */
-struct record {
-    uintptr_t address; /* 0: none */
-    uint64_t size, usable;
-    uint64_t weight_bytes, weight_objects;
-    uint64_t born_ms;
-    uint32_t site, tid;
-    uint32_t next; /* in its bucket or among the free: index + 1 */
-};
-
-__attribute__((section(".bss.sampler_records"))) static struct record records[LIVE_ROWS_blocks];
-__attribute__((section(".bss.sampler_small"))) static uint16_t buckets[BUCKETS];
-_Static_assert((int)LIVE_ROWS_blocks <= UINT16_MAX, "an index fits");
-
 static struct {
     struct lock lock;
     bool given_up;    /* in the child of a fork: nothing is sampled, blocks stay deferred */
-    uint32_t used;    /* records below were used at some time */
-    uint32_t free;    /* first of those that are free now: index + 1 */
-    uint32_t live;    /* records in use */
     uint64_t sampled; /* estimated live bytes */
     uint64_t peak;    /* the highest of it that the sites remember */
     uint64_t samples, lost;
@@ -56,12 +38,6 @@ static struct {
     _Atomic uintptr_t ended[ENDED_MOST];
 } sampler;
 
-/* NULL also before sampler_carry_over: nothing of what was sampled stands in the new area yet. */
-static struct live_area *own_area(void)
-{
-    return hak_live.inherited == NULL ? live_area() : NULL;
-}
-
 struct lock *sampler_lock(void)
 {
     return &sampler.lock;
@@ -75,70 +51,12 @@ static uint32_t doublings_for(size_t used, size_t room)
 
 static void set_fullness(void)
 {
-    uint32_t of_records = doublings_for(sampler.live, LIVE_ROWS_blocks);
+    uint32_t of_records = doublings_for(records_live(), LIVE_ROWS_blocks);
     uint32_t of_arena = doublings_for(arena_units(), ARENA_UNITS_MOST);
     rate_set_fullness(of_records > of_arena ? of_records : of_arena);
 }
 
-/* ---- records ---- */
-
-static uint16_t *bucket_of(uintptr_t address)
-{
-    return &buckets[(address >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> (64 - BUCKET_BITS)];
-}
-
-static struct record *take_record(void)
-{
-    uint32_t i = sampler.free;
-    if (i != 0) {
-        sampler.free = records[i - 1].next;
-        return &records[i - 1];
-    }
-    return sampler.used < LIVE_ROWS_blocks ? &records[sampler.used++] : NULL;
-}
-
-static struct record *find_record(uintptr_t address)
-{
-    for (uint32_t i = *bucket_of(address); i != 0; i = records[i - 1].next) {
-        if (records[i - 1].address == address)
-            return &records[i - 1];
-    }
-    return NULL;
-}
-
-static void link_record(struct record *r)
-{
-    uint16_t *bucket = bucket_of(r->address);
-    r->next = *bucket;
-    *bucket = (uint16_t)(r - records + 1);
-}
-
-static void unlink_record(struct record *r)
-{
-    uint16_t *bucket = bucket_of(r->address);
-    if (*bucket == r - records + 1) {
-        *bucket = (uint16_t)r->next;
-        return;
-    }
-    struct record *before = &records[*bucket - 1];
-    while (before->next != r - records + 1)
-        before = &records[before->next - 1];
-    before->next = r->next;
-}
-
-static void show_record(struct live_area *a, const struct record *r)
-{
-    struct live_blocks *row = &a->blocks[r - records];
-    store_relaxed(&row->size, r->size);
-    store_relaxed(&row->usable, r->usable);
-    store_relaxed(&row->weight_bytes, r->weight_bytes);
-    store_relaxed(&row->weight_objects, r->weight_objects);
-    store_relaxed(&row->born_ms, r->born_ms);
-    store_relaxed(&row->site, r->site);
-    store_relaxed(&row->tid, r->tid);
-    store_release(&row->address, r->address); /* the row is whole for whoever sees it */
-    live_raise_used(a, LIVE_TABLE_blocks, sampler.used);
-}
+/* ---- what a record stands for ---- */
 
 static void show_sums(struct live_area *a, uint64_t now)
 {
@@ -192,8 +110,8 @@ static void capture(struct request *q, const struct sampler *s, size_t size)
 
 static bool record(const struct request *q, const void *p, size_t usable)
 {
-    struct live_area *a = own_area();
-    struct record *r = a != NULL ? take_record() : NULL;
+    struct live_area *a = records_area();
+    struct record *r = a != NULL ? record_take() : NULL;
     if (r == NULL)
         return false;
     uint64_t now = os_now_ms();
@@ -205,14 +123,13 @@ static bool record(const struct request *q, const void *p, size_t usable)
     r->site = site_for(a, q->stack, q->depth, now);
     weigh(r, q->by->interval);
     probe_sample(r->size, r->weight_bytes);
-    link_record(r);
-    sampler.live++;
+    record_link(r);
     sampler.samples++;
     sampler.sampled += r->weight_bytes;
     rate_count(now);
     set_fullness();
     site_allocated(a, change_of(r));
-    show_record(a, r);
+    record_show(a, r);
     show_sums(a, now);
     timeline_note(a, now, sampler.sampled);
     return true;
@@ -233,7 +150,7 @@ static void keep_peak(struct live_area *a, uint64_t now)
 /* One that stands in no bucket. */
 static void end_record(struct record *r, const struct trace *by)
 {
-    struct live_area *a = own_area();
+    struct live_area *a = records_area();
     uint64_t now = os_now_ms();
     struct freed_block freed = {r->address, r->size, r->site, r->tid, *by};
     if (guarded_owns((void *)r->address))
@@ -243,22 +160,19 @@ static void end_record(struct record *r, const struct trace *by)
     if (a != NULL)
         keep_peak(a, now);
     sampler.sampled -= r->weight_bytes;
-    sampler.live--;
+    if (a != NULL)
+        site_freed(a, change_of(r), now);
+    record_release(a, r);
     set_fullness();
     if (a != NULL) {
-        site_freed(a, change_of(r), now);
-        store_relaxed(&a->blocks[r - records].address, (uint64_t)0);
         show_sums(a, now);
         timeline_note(a, now, sampler.sampled);
     }
-    r->address = 0;
-    r->next = sampler.free;
-    sampler.free = (uint32_t)(r - records + 1);
 }
 
 static void forget(struct record *r, const struct trace *by)
 {
-    unlink_record(r);
+    record_unlink(r);
     end_record(r, by);
 }
 
@@ -286,7 +200,7 @@ static void give_block(void *p)
 
 static void free_locked(void *p, const struct trace *by)
 {
-    struct record *r = find_record((uintptr_t)p);
+    struct record *r = record_find((uintptr_t)p);
     sampler.apart_blocks--;
     sampler.apart_bytes -= sampled_usable(p);
     give_block(p);
@@ -303,7 +217,7 @@ static void forget_ended(void)
         if (HAK_LIKELY(at == 0))
             continue;
         store_relaxed(&sampler.ended[i], (uintptr_t)0);
-        struct record *r = find_record(at);
+        struct record *r = record_find(at);
         if (r != NULL)
             forget(r, &unknown);
     }
@@ -370,7 +284,7 @@ static bool enter_for(struct sampler *s, size_t size, struct request *q)
 /* Without a record nobody has to be told of its end. */
 static void record_total(const struct request *q)
 {
-    struct live_area *a = own_area();
+    struct live_area *a = records_area();
     struct record r = {.size = q->size, .usable = q->size, .born_ms = os_now_ms()};
     if (a == NULL)
         return;
@@ -451,7 +365,7 @@ void sampled_forget(const void *p)
         note_ended(p);
         return;
     }
-    struct record *r = find_record((uintptr_t)p);
+    struct record *r = record_find((uintptr_t)p);
     if (r != NULL)
         forget(r, &by);
     lock_release(&sampler.lock);
@@ -463,11 +377,11 @@ uint32_t sampled_detach(const void *p)
         note_ended(p);
         return 0;
     }
-    struct record *r = find_record((uintptr_t)p);
+    struct record *r = record_find((uintptr_t)p);
     if (r != NULL)
-        unlink_record(r);
+        record_unlink(r);
     lock_release(&sampler.lock);
-    return r != NULL ? (uint32_t)(r - records + 1) : 0;
+    return r != NULL ? record_number(r) : 0;
 }
 
 bool sampled_settle(uint32_t detached, bool as_it_was)
@@ -476,9 +390,9 @@ bool sampled_settle(uint32_t detached, bool as_it_was)
     if (detached == 0 || !enter())
         return false;
     if (as_it_was)
-        link_record(&records[detached - 1]);
+        record_link(record_at(detached));
     else
-        end_record(&records[detached - 1], &by);
+        end_record(record_at(detached), &by);
     lock_release(&sampler.lock);
     return as_it_was;
 }
@@ -516,70 +430,13 @@ HAK_COLD void sampler_keep_tight(void)
 {
     if (!take_lock())
         return;
-    struct live_area *a = own_area();
+    struct live_area *a = records_area();
     if (a != NULL) {
         sites_keep_tight(a);
         store_relaxed(&a->process[0].sampled_tight, sampler.sampled);
         store_relaxed(&a->process[0].sampled_tight_ms, os_now_ms());
     }
     lock_release(&sampler.lock);
-}
-
-/* ---- for the crash line ---- */
-
-static const struct record *record_around(uintptr_t at)
-{
-    for (uint32_t i = 0; i < sampler.used; i++) {
-        if (records[i].address != 0 && at - records[i].address < records[i].usable)
-            return &records[i];
-    }
-    return NULL;
-}
-
-static struct trace trace_of_site(uint32_t site, uint32_t tid)
-{
-    const struct live_area *a = own_area();
-    struct trace t = {.tid = tid};
-    if (a != NULL)
-        t.depth = site_stack(a, site, t.at, PAST_FRAMES);
-    return t;
-}
-
-static bool tell_live(struct block_story *out, const struct record *r)
-{
-    if (r == NULL)
-        return false;
-    *out = (struct block_story){
-        .address = r->address, .size = r->size, .allocated = trace_of_site(r->site, r->tid)};
-    return true;
-}
-
-static bool tell_freed(struct block_story *out, const struct freed_block *b)
-{
-    if (b == NULL)
-        return false;
-    *out = (struct block_story){b->address, b->size, true, trace_of_site(b->site, b->tid), b->by};
-    return true;
-}
-
-static bool find_story(uintptr_t at, struct block_story *out)
-{
-    if (!guarded_owns((void *)at))
-        return tell_live(out, record_around(at)) || tell_freed(out, past_find(at));
-    struct guarded_block b = guarded_near(at);
-    if (b.address == 0)
-        return false;
-    return b.is_live ? tell_live(out, find_record(b.address))
-                     : tell_freed(out, guarded_past(b.address));
-}
-
-HAK_COLD bool sampled_story(uintptr_t at, struct block_story *out)
-{
-    if (!lock_take_bounded(&sampler.lock))
-        return false;
-    bool found = find_story(at, out);
-    lock_release(&sampler.lock);
-    return found;
 }
 
 /* ---- the child of a fork ---- */
@@ -594,11 +451,9 @@ HAK_COLD void sampler_carry_over(struct live_area *a)
     if (!take_lock())
         return;
     sites_carry_over(a, hak_live.inherited);
-    for (uint32_t i = 0; i < sampler.used; i++) {
-        if (records[i].address == 0)
-            continue;
-        site_allocated(a, change_of(&records[i]));
-        show_record(a, &records[i]);
+    for (const struct record *r = records_next(NULL); r != NULL; r = records_next(r)) {
+        site_allocated(a, change_of(r));
+        record_show(a, r);
     }
     sampler.peak = 0; /* that was the parent's */
     show_sums(a, os_now_ms());

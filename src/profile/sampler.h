@@ -124,7 +124,7 @@ struct block_story {
     struct trace allocated, freed;
 };
 
-/* False: nothing is, or another thread has the lock. For the crash line. */
+/* False: nothing is, or another thread has the lock. For the crash line (story.c). */
 bool sampled_story(uintptr_t at, struct block_story *out);
 
 /* In the child of a fork: what the parent sampled goes into the new area. */

@@ -73,11 +73,23 @@ static bool drop(struct cached c)
     return is_gone;
 }
 
-/* Of granules of which the first `dirty` may not be zero. */
+/* Bytes that may have been touched: all it has, and what others have left behind that. */
+static size_t touched_bytes(const struct slab *s)
+{
+    return largest_of(s->size, s->touched * hak_region.page_size);
+}
+
+static void set_touched(struct slab *s, size_t bytes)
+{
+    s->touched = (uint32_t)(bytes / hak_region.page_size);
+}
+
+/* Of granules of which the first `dirty` may not be zero, and c.bytes bytes may have been touched. */
 static void *make_block(struct cached c, size_t usable, size_t dirty)
 {
     struct slab *s = slab_at(c.granule * GRANULE_UNITS);
     s->dirty = (uint32_t)dirty;
+    set_touched(s, c.bytes);
     s->back = 0;
     store_relaxed(&s->heap, NULL);
     s->run_at = 0;
@@ -215,6 +227,7 @@ static bool extend(struct cached *c, size_t granules, size_t *dirty)
     }
     *dirty = zeroed ? c->granules + filled : granules;
     c->granules = granules;
+    c->bytes += filled << GRANULE_SHIFT;
     return true;
 }
 
@@ -264,8 +277,8 @@ static void *alloc_fresh(size_t granules, size_t alignment, size_t usable, enum 
         return NULL;
     if (filled == 0)
         advise((size_t)granule, granules, usable, pages);
-    void *p = make_block((struct cached){(size_t)granule, granules, usable}, usable,
-                         zeroed ? filled : granules);
+    void *p = make_block((struct cached){(size_t)granule, granules, filled << GRANULE_SHIFT},
+                         usable, zeroed ? filled : granules);
     slab_at((size_t)granule * GRANULE_UNITS)->pages = filled == 0 ? (uint8_t)pages : BIG_PLAIN;
     return p;
 }
@@ -298,7 +311,7 @@ bool big_free(size_t unit)
         unit_show(unit);
         probe_big_free(s->size);
         account(0, s->size, (size_t)0 - 1);
-        gone = cache_put((struct cached){unit / GRANULE_UNITS, s->granules, s->size});
+        gone = cache_put((struct cached){unit / GRANULE_UNITS, s->granules, touched_bytes(s)});
     }
     lock_release(&big.lock);
     if (gone.granules != 0)
@@ -311,7 +324,7 @@ bool big_free(size_t unit)
 static void shrink(size_t granule, struct slab *s, size_t granules)
 {
     struct cached spare = {granule + granules, s->granules - granules, 0};
-    spare.bytes = least_of(spare.granules << GRANULE_SHIFT, s->size);
+    spare.bytes = least_of(spare.granules << GRANULE_SHIFT, touched_bytes(s));
     s->granules = granules;
     put_back(spare);
 }
@@ -387,7 +400,7 @@ static void *move(size_t granule, struct slab *s, size_t granules, size_t usable
     unit_set_word(granule * GRANULE_UNITS, WORD_FREED);
     unit_show(granule * GRANULE_UNITS);
     settle_piece((struct cached){granule, old, 0}, (size_t)to, done);
-    return make_block((struct cached){(size_t)to, granules, usable}, usable, granules);
+    return make_block((struct cached){(size_t)to, granules, touched_bytes(s)}, usable, granules);
 }
 
 /* Where it is, if it can. */
@@ -397,6 +410,7 @@ static void *resize_granules(size_t granule, struct slab *s, size_t granules, si
         return move(granule, s, granules, usable);
     if (granules < s->granules)
         shrink(granule, s, granules);
+    set_touched(s, least_of(granules << GRANULE_SHIFT, touched_bytes(s)));
     s->size = usable;
     unit_show(granule * GRANULE_UNITS);
     return granule_address(granule);

@@ -86,6 +86,7 @@ static HAK_NOINLINE void *alloc_big(size_t size, size_t alignment, bool *zeroed)
     if (p != NULL && touch_try(p, (enum big_pages)slab_at(unit_of(p))->pages, &d))
         purge_log(&d);
     purge_note_big();
+    purge_show();
     return p;
 }
 
@@ -100,7 +101,6 @@ HAK_INLINE void *alloc_pages(size_t size, size_t alignment, bool *zeroed)
         p = alloc_big(size, alignment, zeroed);
     if (p != NULL)
         note_pages(h, p, size);
-    purge_show();
     thread_leave();
     return p;
 }
@@ -378,7 +378,8 @@ static void free_pages(void *p, uintptr_t word)
     bool freed = word == WORD_RUN ? run_free(h, unit_of(p)) : big_free(unit_of(p));
     if (word == WORD_BIG || pressure_is(PRESSURE_NEAR))
         purge_look_soon();
-    purge_show();
+    if (word == WORD_BIG)
+        purge_show();
     thread_leave();
     if (!freed)
         die_not_a_block(p, "free", WORD_FREED);

@@ -125,6 +125,14 @@ static enum memory_kind memory_kind_of(uint32_t class)
     return hak_classes[class].units > 1 ? MEMORY_STRETCHES : MEMORY_UNITS;
 }
 
+static void show_memory_of(uint32_t class)
+{
+    if (class < FIRST_PAGED)
+        purge_show_units();
+    else
+        purge_show_pages();
+}
+
 static struct slab *slab_unused_to_owned(struct heap *h, uint32_t class)
 {
     bool zeroed;
@@ -153,7 +161,7 @@ static struct slab *slab_unused_to_owned(struct heap *h, uint32_t class)
     c->slabs++;
     heap_has_class(h, class);
     heap_changed(h, class);
-    purge_show();
+    show_memory_of(class);
     probe_slab_new(class);
     return slab_at((size_t)unit);
 }
@@ -169,7 +177,7 @@ static void slab_owned_to_unused(struct heap *h, struct slab *s)
     store_relaxed(&s->heap, NULL);
     slab_clear(s);
     size_t unit = slab_unit(s);
-    uint32_t units = hak_classes[s->class].units;
+    uint32_t class = s->class, units = hak_classes[class].units;
     for (uint32_t i = 0; i < units; i++) {
         unit_set_word(unit + i, WORD_NONE);
         unit_show(unit + i);
@@ -177,7 +185,7 @@ static void slab_owned_to_unused(struct heap *h, struct slab *s)
     count(h, COUNTER_slab_release, 1);
     probe_slab_release(s->class);
     slab_memory_give(s);
-    purge_show();
+    show_memory_of(class);
 }
 
 /* ---- empty slabs that stay ----
@@ -199,11 +207,11 @@ static bool slab_used_to_kept(struct heap *h, struct slab *s)
         s->class >= FIRST_PAGED) /* whose pages are joined with what is free beside them */
         return false;
     add_relaxed(&hak_kept.slabs, bytes);
+    live_set(kept_bytes, load_relaxed(&hak_kept.slabs));
     c->kept = (uint32_t)slab_unit(s) + 1;
     slab_restart(s);
     if (!s->listed)
         slab_list(h, s);
-    purge_show();
     return true;
 }
 
@@ -214,7 +222,7 @@ void slab_kept_to_used(struct heap *h, struct slab *s)
         return;
     c->kept = 0;
     sub_relaxed(&hak_kept.slabs, touched_bytes(s));
-    purge_show();
+    live_set(kept_bytes, load_relaxed(&hak_kept.slabs));
 }
 
 void class_release_kept(struct heap *h, uint32_t class)

@@ -103,7 +103,7 @@ static struct heap *make_fresh(void)
                      sizeof hak_small_offset - sizeof hak_small_offset[0]);
     for (uint32_t class = 0; class < CLASS_COUNT; class ++)
         magazine_init(magazine_of(h, class), hak_classes[class].size);
-    purge_show();
+    purge_show_units();
     return h;
 }
 
@@ -169,6 +169,7 @@ static bool live_to_warm(struct heap *h)
     if (slabs > WARM_SLABS_MOST || load_relaxed(&hak_kept.warm) + kept > WARM_MOST)
         return false;
     add_relaxed(&hak_kept.warm, kept);
+    live_set(warm_bytes, load_relaxed(&hak_kept.warm));
     h->warm_bytes = kept;
     return true;
 }
@@ -176,6 +177,7 @@ static bool live_to_warm(struct heap *h)
 static void forget_warm(struct heap *h)
 {
     sub_relaxed(&hak_kept.warm, h->warm_bytes);
+    live_set(warm_bytes, load_relaxed(&hak_kept.warm));
     h->warm_bytes = 0;
 }
 

@@ -4,6 +4,7 @@
 #include "heap/registry.h"
 #include "pages/pages.h"
 #include "purge/purge.h"
+#include "purge/show.h"
 
 /* What lives, less what each heap's thread keeps in its own books (struct heap, live_runs). */
 static struct live_runs detached;
@@ -56,6 +57,7 @@ void *run_alloc(struct heap *h, size_t size, size_t alignment, bool *zeroed)
     account(h, s->size, 1);
     unit_set_word(unit, WORD_RUN);
     unit_show(unit);
+    purge_show_pages();
     return page_address((size_t)page);
 }
 
@@ -67,6 +69,7 @@ bool run_free(struct heap *h, size_t unit)
     unit_show(unit);
     account(h, (size_t)0 - slab_at(unit)->size, (size_t)0 - 1);
     pages_give(run_page(unit), run_pages(unit));
+    purge_show_pages();
     return true;
 }
 

@@ -71,7 +71,7 @@ static bool extend(struct heap *h)
     ptrdiff_t unit = own_unit_take(&zeroed);
     if (unit < 0)
         return false;
-    purge_show();
+    purge_show_units();
     a->next = unit_address((size_t)unit);
     a->limit = end_of_unit(a->next);
     return true;

@@ -2,6 +2,7 @@
 
 #include "base/budget.h"
 #include "base/probe.h"
+#include "live/live.h"
 #include "mind/keep.h"
 #include "mind/rules.h"
 #include "os/os.h"
@@ -230,6 +231,7 @@ void purge_note_fresh(size_t bytes, enum memory_kind kind)
 void purge_note_given(size_t bytes)
 {
     add_relaxed(&purge.total, bytes);
+    live_set(purged_bytes, load_relaxed(&purge.total));
     pressure_gave(bytes);
     probe_purge(bytes);
 }

@@ -3,16 +3,19 @@
 #include "live/live.h"
 #include "purge/purge.h"
 
-/* The counts are changed by many without a lock, and of two that store what they read the later may have read
- * earlier: a word may then be as old as one change of another thread, until the next one. */
-#define SHOWN_COUNTS(ROW)                                                                          \
-    ROW(super_bytes, (supers_mapped() + pages_granules()) << GRANULE_SHIFT)                        \
+/* The counts are changed by many without a lock, and who is stopped between reading them and storing what it read may
+ * store what is long past. So whoever has stored looks whether it still is so, and the last one to store is right;
+ * but for the time that a store takes to be seen. */
+#define SUPER_BYTES(ROW) ROW(super_bytes, (supers_mapped() + pages_granules()) << GRANULE_SHIFT)
+#define UNIT_COUNTS(ROW)                                                                           \
     ROW(supers_made, load_relaxed(&hak_supers.made))                                               \
     ROW(units_in_use, units_in_use())                                                              \
-    ROW(units_dirty, units_dirty())                                                                \
+    ROW(units_dirty, units_dirty())
+#define PAGE_COUNTS(ROW)                                                                           \
     ROW(page_granules, pages_granules())                                                           \
     ROW(pages_in_use, pages_in_use())                                                              \
-    ROW(pages_dirty, pages_dirty())                                                                \
+    ROW(pages_dirty, pages_dirty())
+#define OTHER_COUNTS(ROW)                                                                          \
     ROW(big_bytes, big_live_bytes())                                                               \
     ROW(big_blocks, big_live_count())                                                              \
     ROW(big_cached, big_cached_bytes())                                                            \
@@ -20,14 +23,46 @@
     ROW(warm_bytes, load_relaxed(&hak_kept.warm))                                                  \
     ROW(allowed_bytes, load_relaxed(&hak_purge_allowed))                                           \
     ROW(purged_bytes, purge_total())
+#define ROW(field, count) store_relaxed(&p->field, (uint64_t)(count));
+#define IS_OLD(field, count) || load_relaxed(&p->field) != (uint64_t)(count)
+
+void purge_show_units(void)
+{
+    struct live_area *a = live_area();
+    if (a == NULL)
+        return;
+    struct live_process *p = a->process;
+    do {
+        SUPER_BYTES(ROW)
+        UNIT_COUNTS(ROW)
+    } while (false UNIT_COUNTS(IS_OLD));
+}
+
+void purge_show_pages(void)
+{
+    struct live_area *a = live_area();
+    if (a == NULL)
+        return;
+    struct live_process *p = a->process;
+    do {
+        SUPER_BYTES(ROW)
+        PAGE_COUNTS(ROW)
+    } while (false PAGE_COUNTS(IS_OLD));
+}
+
+static void show_others(struct live_process *p)
+{
+    do {
+        OTHER_COUNTS(ROW)
+    } while (false OTHER_COUNTS(IS_OLD));
+}
 
 void purge_show(void)
 {
     struct live_area *a = live_area();
     if (a == NULL)
         return;
-    struct live_process *p = a->process;
-#define ROW(field, count) store_relaxed(&p->field, (uint64_t)(count));
-    SHOWN_COUNTS(ROW)
-#undef ROW
+    purge_show_units();
+    purge_show_pages();
+    show_others(a->process);
 }

@@ -55,10 +55,14 @@ struct slab {
         uint32_t used;  /* blocks handed out: in the program's hands or in a magazine */
         uint32_t dirty; /* of a new big block: granules from its start that may not be zero */
     };
-    uint32_t carved;     /* blocks below this one have been cut; the frontier */
-    uint32_t high;       /* highest frontier so far: what lies above has never been touched */
-    uint32_t next, prev; /* neighbours among the heap's slabs of the class with free blocks: unit
-                            index + 1, 0 ends the list */
+    uint32_t carved; /* blocks below this one have been cut; the frontier */
+    uint32_t high;   /* highest frontier so far: what lies above has never been touched */
+    /* Neighbours among the heap's slabs of the class with free blocks: unit index + 1, 0 ends the list. */
+    uint32_t next;
+    union {
+        uint32_t prev;
+        uint32_t touched; /* of a big block: pages that may have been, also behind its bytes */
+    };
     uint8_t class;
     uint8_t back; /* units back to the slab's first unit */
     union {

@@ -189,6 +189,8 @@ void purge_note_filled(size_t bytes)
 }
 
 void purge_show(void) {}
+void purge_show_units(void) {}
+void purge_show_pages(void) {}
 
 void sampler_start(struct sampler *s)
 {

@@ -377,6 +377,28 @@ static void resize_in_place(void **state)
     assert_int_equal(big_live_bytes(), bytes);
 }
 
+/* What a block has left behind the end of the next one at its place keeps its pages. */
+static void what_lies_behind_a_shorter_one_counts(void **state)
+{
+    (void)state;
+    bool zeroed;
+    void *p = alloc(4 * MIB);
+    release(p);
+    assert_ptr_equal(big_alloc(3 * MIB, 1, BIG_PLAIN, &zeroed), p);
+    assert_int_equal(big_cached_bytes(), 0);
+    release(p);
+    assert_int_equal(big_cached_bytes(), 4 * MIB);
+    assert_ptr_equal(big_alloc(4 * MIB, 1, BIG_PLAIN, &zeroed), p);
+    assert_ptr_equal(big_resize(unit_of(p), 3 * MIB), p); /* as many granules */
+    release(p);
+    assert_int_equal(big_cached_bytes(), 4 * MIB);
+    assert_ptr_equal(big_alloc(3 * MIB, 1, BIG_PLAIN, &zeroed), p);
+    assert_ptr_equal(big_resize(unit_of(p), 2 * MIB), p); /* the rest goes by itself */
+    assert_int_equal(big_cached_bytes(), 2 * MIB);
+    release(p);
+    assert_int_equal(big_cached_bytes(), 4 * MIB);
+}
+
 static void resize_moves_if_it_must(void **state)
 {
     (void)state;
@@ -486,6 +508,7 @@ int main(void)
         cmocka_unit_test_setup(alignments_are_kept, empty_cache),
         cmocka_unit_test_setup(an_aligned_block_comes_out_of_the_cache, empty_cache),
         cmocka_unit_test_setup(resize_in_place, empty_cache),
+        cmocka_unit_test_setup(what_lies_behind_a_shorter_one_counts, empty_cache),
         cmocka_unit_test_setup(resize_moves_if_it_must, empty_cache),
         cmocka_unit_test_setup(a_block_begins_where_its_granule_does, empty_cache),
         cmocka_unit_test_setup(failing_resize_leaves_the_block, empty_cache),

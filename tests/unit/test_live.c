@@ -354,7 +354,7 @@ static void empty_slabs_that_stay_are_shown_at_once(void **state)
     /* Other heaps may keep as much as may be kept. */
     size_t room = load_relaxed(&hak_kept.slabs) > MIB / 2 ? MIB / 2 : 0;
     sub_relaxed(&hak_kept.slabs, room);
-    purge_show(); /* which nobody has been told of */
+    purge_show();                      /* which nobody has been told of */
     void *p = heap_take_one(h, class); /* perhaps of a slab that another heap had kept */
     size_t before = load_relaxed(&hak_kept.slabs);
     bool are_shown = p != NULL && shows_kept(false, before);

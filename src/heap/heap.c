@@ -183,7 +183,7 @@ static void slab_owned_to_unused(struct heap *h, struct slab *s)
         unit_show(unit + i);
     }
     count(h, COUNTER_slab_release, 1);
-    probe_slab_release(s->class);
+    probe_slab_release(class);
     slab_memory_give(s);
     show_memory_of(class);
 }

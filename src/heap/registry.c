@@ -206,8 +206,8 @@ static struct heap *attach_orphan(void)
     lock_release(&registry.lock);
     if (h == NULL || !lock_take(&h->lock))
         return NULL;
-    if (registry.forks !=
-        forks) { /* in a handler, whose child has put it among the orphans again */
+    /* A handler has forked since, and this is its child, which has put the heap among the orphans again. */
+    if (registry.forks != forks) {
         heap_unlock_visited(h);
         return NULL;
     }

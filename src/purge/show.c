@@ -25,44 +25,29 @@
     ROW(purged_bytes, purge_total())
 #define ROW(field, count) store_relaxed(&p->field, (uint64_t)(count));
 #define IS_OLD(field, count) || load_relaxed(&p->field) != (uint64_t)(count)
+/* Stores `also`, and the counts until they are so. */
+#define SHOW(COUNTS, also)                                                                         \
+    struct live_area *a = live_area();                                                             \
+    if (a == NULL)                                                                                 \
+        return;                                                                                    \
+    struct live_process *p = a->process;                                                           \
+    do {                                                                                           \
+        also COUNTS(ROW)                                                                           \
+    } while (false COUNTS(IS_OLD))
 
 void purge_show_units(void)
 {
-    struct live_area *a = live_area();
-    if (a == NULL)
-        return;
-    struct live_process *p = a->process;
-    do {
-        SUPER_BYTES(ROW)
-        UNIT_COUNTS(ROW)
-    } while (false UNIT_COUNTS(IS_OLD));
+    SHOW(UNIT_COUNTS, SUPER_BYTES(ROW));
 }
 
 void purge_show_pages(void)
 {
-    struct live_area *a = live_area();
-    if (a == NULL)
-        return;
-    struct live_process *p = a->process;
-    do {
-        SUPER_BYTES(ROW)
-        PAGE_COUNTS(ROW)
-    } while (false PAGE_COUNTS(IS_OLD));
-}
-
-static void show_others(struct live_process *p)
-{
-    do {
-        OTHER_COUNTS(ROW)
-    } while (false OTHER_COUNTS(IS_OLD));
+    SHOW(PAGE_COUNTS, SUPER_BYTES(ROW));
 }
 
 void purge_show(void)
 {
-    struct live_area *a = live_area();
-    if (a == NULL)
-        return;
     purge_show_units();
     purge_show_pages();
-    show_others(a->process);
+    SHOW(OTHER_COUNTS, );
 }

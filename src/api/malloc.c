@@ -37,7 +37,7 @@ HAK_EXPORT void *hak_calloc(size_t count, size_t size)
     size_t total;
     if (HAK_UNLIKELY(__builtin_mul_overflow(count, size, &total)))
         return too_large();
-    return api_out(front_alloc_zeroed(secure_request(total)), total);
+    return check_out(secure_out_zeroed(front_alloc_zeroed(secure_request(total)), total));
 }
 
 static void *resize(void *p, size_t size, const char *what)

@@ -109,8 +109,7 @@ HAK_INLINE void *alloc_pages(size_t size, size_t alignment, bool *zeroed)
  * another thread was faster here. */
 static HAK_COLD void make_room(void)
 {
-    if (hak_thread.depth == 0) /* in a handler it would wait for one lock after the other */
-        secure_verify();
+    secure_verify();
     thread_enter();
     (void)purge_everything();
     thread_leave();

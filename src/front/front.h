@@ -136,16 +136,22 @@ struct free_slot {
  * predict where threads exchange blocks. A tag (large block, no block) names one without room, and so does every word
  * before the thread has a heap. The newest block is not taken again, so that it is looked at with care: the double
  * free that happens most. */
-HAK_INLINE bool find_slot(const void *p, struct free_slot *r)
+HAK_INLINE bool find_slot_at(struct heap *h, size_t offset, const void *p, struct free_slot *r)
 {
-    struct heap *h = r->heap = hak_thread.heap;
-    size_t unit = unit_of(p);
-    if (HAK_UNLIKELY(unit >= hak_region.units))
-        return false;
-    r->offset = unit_word_low(unit);
+    r->heap = h;
+    r->offset = offset;
     r->top = magazine_at(h, r->offset)->top;
     return HAK_LIKELY((uintptr_t)r->top > (uintptr_t)magazine_again(h, &r->offset)->start) &&
            HAK_LIKELY(*r->top != p);
+}
+
+HAK_INLINE bool find_slot(const void *p, struct free_slot *r)
+{
+    struct heap *h = hak_thread.heap;
+    size_t unit = unit_of(p);
+    if (HAK_UNLIKELY(unit >= hak_region.units))
+        return false;
+    return find_slot_at(h, unit_word_low(unit), p, r);
 }
 
 HAK_INLINE void fill_slot(struct free_slot *r, void *p)

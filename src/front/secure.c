@@ -8,6 +8,7 @@
 #include "base/budget.h"
 #include "control/options.h"
 #include "front/attach.h"
+#include "front/freed.h"
 #include "front/front.h"
 #include "front/pointer.h"
 #include "front/seal.h"
@@ -16,7 +17,6 @@
 #include "os/os.h"
 
 enum {
-    FREED = 0xDF,          /* in a block that waits: as a pointer it is no address */
     DEBT_MOST = 256 << 10, /* bytes that may be filled beyond FILLED_MOST of each block; then ... */
     PAID_BACK = 16         /* ... so many a free are paid back first */
 };
@@ -76,12 +76,16 @@ HAK_INLINE uint64_t touch(_Atomic uint64_t *last, size_t size)
     return HAK_UNLIKELY(size >= hak_region.page_size) ? add_relaxed(last, 0) : load_relaxed(last);
 }
 
-HAK_INLINE void *out(char *p, size_t size, _Atomic uint64_t *last, enum flags flags)
+/* keeps: the program's bytes are what they are to be. */
+HAK_INLINE void *out(char *p, size_t size, _Atomic uint64_t *last, enum flags flags, bool keeps)
 {
     uint64_t said, seal = seal_of(last);
     if (HAK_UNLIKELY(says(touch(last, size), seal, LIVE, (size_t)((char *)last - p), &said)))
         die_twice(p);
-    fill_behind(p, size, last);
+    if (keeps)
+        fill_behind_kept(p, size, last);
+    else
+        fill_behind(p, size, last);
     say(last, seal, LIVE, said_with(size, flags));
     return p;
 }
@@ -91,15 +95,35 @@ void *secure_out_aligned(void *p, size_t size)
     if (p == NULL)
         return NULL;
     size_t total = front_usable(p, "malloc");
-    return out(p, size, last_word(p, total), is_large(total) && guard(p, total) ? GUARDED : 0);
+    enum flags flags = is_large(total) && guard(p, total) ? GUARDED : 0;
+    return out(p, size, last_word(p, total), flags, true);
+}
+
+static HAK_NOINLINE void *out_middle(void *p, size_t size)
+{
+    size_t request = secure_request(size);
+    if (p == NULL || is_large(request))
+        return secure_out_aligned(p, size);
+    return out(p, size, word_before((char *)p + hak_classes[class_for(request)].size), 0, true);
+}
+
+/* Its class from a table: nobody could predict a branch on the size. */
+HAK_INLINE void *out_small(char *p, size_t size, bool keeps)
+{
+    if (HAK_UNLIKELY(p == NULL || size > SMALL_MAX - WORD))
+        return out_middle(p, size);
+    uint32_t class = class_of_word(hak_small_offset[words_of(secure_request(size))]);
+    return out(p, size, word_before(p + hak_classes[class].size), 0, keeps);
 }
 
 void *secure_out(void *p, size_t size)
 {
-    size_t request = secure_request(size);
-    if (HAK_UNLIKELY(p == NULL || is_large(request)))
-        return secure_out_aligned(p, size);
-    return out(p, size, word_before((char *)p + hak_classes[class_for(request)].size), 0);
+    return out_small(p, size, false);
+}
+
+void *secure_out_zeroed(void *p, size_t size)
+{
+    return out_small(p, size, true);
 }
 
 /* ---- back from it ---- */
@@ -108,7 +132,7 @@ static _Noreturn HAK_COLD void die_not_live(const void *p, const _Atomic uint64_
                                             const char *what)
 {
     uint64_t said;
-    uintptr_t at = (uintptr_t)p, word = unit_word(unit_of(p));
+    uintptr_t at = (uintptr_t)p, word = word_of(p, what); /* ends it if no block can start there */
     if (place_says(last, FREE, p, &said))
         os_fatal("%s(%p): double free or use after free: the block is free already", what, at);
     if (word > WORD_TAG_MAX && (const char *)p >= slab_frontier(slab_of_unit(unit_of(p))))
@@ -157,9 +181,8 @@ HAK_INLINE void verify_before(const char *p, size_t total, const char *what)
     if (((uintptr_t)p & (UNIT_SIZE - 1)) < total)
         return;
     const _Atomic uint64_t *last = word_before(p);
-    uint64_t said, word = load_relaxed(last), seal = seal_of(last);
-    bool is_said = says(word, seal, LIVE, total, &said) | says(word, seal, FREE, total, &said);
-    if (HAK_UNLIKELY(!(is_said | (word == 0))))
+    uint64_t word = load_relaxed(last), seal = seal_of(last);
+    if (HAK_UNLIKELY(!says_live_or_free(word, seal, total - WORD)) && word != 0)
         die_before(p, what);
 }
 
@@ -170,20 +193,33 @@ static HAK_NOINLINE struct block_info other_block(const void *p, const char *wha
     return live_block(p, total, last_word(p, total), what);
 }
 
+/* `word`: of the unit p lies in. Where no block starts no last word is sealed either: that it lies in the same slab is all to
+ * be known beforehand, so that it can be read. */
+HAK_INLINE struct block_info slab_block(const char *p, uintptr_t word, const char *what)
+{
+    size_t total = hak_classes[class_of_word(word)].size;
+    _Atomic uint64_t *last = word_before(p + total);
+    if (HAK_UNLIKELY(unit_word(unit_of(last)) != word))
+        die_not_live(p, last, what);
+    struct block_info b = live_block(p, total, last, what);
+    verify_before(p, total, what);
+    return b;
+}
+
 HAK_INLINE bool is_in_slab(uintptr_t word)
 {
     return word > WORD_TAG_MAX && class_of_word(word) < FIRST_PAGED;
 }
 
+/* `word`: of its unit. */
+HAK_INLINE struct block_info block_of(const char *p, uintptr_t word, const char *what)
+{
+    return is_in_slab(word) ? slab_block(p, word, what) : other_block(p, what);
+}
+
 HAK_INLINE struct block_info block_at(const char *p, const char *what)
 {
-    uintptr_t word = word_of(p, what);
-    if (HAK_UNLIKELY(!is_in_slab(word)))
-        return other_block(p, what);
-    size_t total = hak_classes[class_of_word(word)].size;
-    struct block_info b = live_block(p, total, word_before(p + total), what);
-    verify_before(p, total, what);
-    return b;
+    return block_of(p, word_of(p, what), what);
 }
 
 size_t secure_size(const void *p, const char *what)
@@ -201,72 +237,6 @@ bool secure_is_live(const void *p, size_t *size)
 
 /* ---- blocks that wait ---- */
 
-#define FREED_WORD (UINT64_MAX / UINT8_MAX * FREED)
-
-typedef uint64_t pair __attribute__((vector_size(2 * WORD), may_alias));
-static const pair freed = {FREED_WORD, FREED_WORD};
-
-/* Unaligned, for the last one of a block whose bytes before its last word are an odd number of words. */
-HAK_INLINE void store_freed(char *at)
-{
-    memcpy(at, &freed, sizeof freed);
-}
-
-HAK_INLINE pair difference(const char *at)
-{
-    pair is;
-    memcpy(&is, at, sizeof is);
-    return is ^ freed;
-}
-
-/* The first two pairs and the last one, of n bytes, at least three words. */
-HAK_INLINE void fill_some(char *p, size_t n)
-{
-    store_freed(p);
-    store_freed(p + least_of(n - sizeof(pair), sizeof(pair)));
-    store_freed(p + n - sizeof(pair));
-}
-
-HAK_INLINE bool is_filled_some(const char *p, size_t n)
-{
-    pair all = difference(p) | difference(p + least_of(n - sizeof(pair), sizeof(pair))) |
-               difference(p + n - sizeof(pair));
-    return (all[0] | all[1]) == 0;
-}
-
-static HAK_NOINLINE void fill_to(char *p, const char *end)
-{
-    memset(p, FREED, (size_t)(end - p));
-}
-
-static HAK_NOINLINE bool is_filled_to(const char *p, const char *end)
-{
-    uint64_t all = 0;
-    for (; p < end; p += WORD)
-        all |= load_word(p) ^ FREED_WORD;
-    return all == 0;
-}
-
-enum { FILLED_MOST = 3 * sizeof(pair) }; /* unless as a whole */
-
-HAK_INLINE void fill(char *p, const char *last, bool as_a_whole)
-{
-    size_t n = (size_t)(last - p);
-    if (HAK_UNLIKELY(n == WORD))
-        memset(p, FREED, WORD);
-    else
-        fill_some(p, n);
-    if (as_a_whole && HAK_UNLIKELY(n > FILLED_MOST))
-        fill_to(p, last);
-}
-
-HAK_INLINE bool is_filled(const char *p, const char *last, bool as_a_whole)
-{
-    size_t n = (size_t)(last - p);
-    bool is = HAK_UNLIKELY(n == WORD) ? load_word(p) == FREED_WORD : is_filled_some(p, n);
-    return is && (!as_a_whole || HAK_LIKELY(n <= FILLED_MOST) || is_filled_to(p, last));
-}
-
 static _Noreturn HAK_COLD void die_waiting(const void *p, const _Atomic uint64_t *last)
 {
     uint64_t said;
@@ -276,21 +246,26 @@ static _Noreturn HAK_COLD void die_waiting(const void *p, const _Atomic uint64_t
     os_fatal("free(%p): the block was written to after it was freed", (uintptr_t)p);
 }
 
-/* It stays marked as free. If two threads have freed it at once it comes here twice, and is found out when its heap sees
- * it again or when it is handed out the second time. */
-HAK_INLINE void give_back(char *p)
+HAK_INLINE size_t total_of(uintptr_t entry)
 {
-    uintptr_t word = unit_word(unit_of(p));
-    size_t total = HAK_LIKELY(is_in_slab(word)) ? hak_classes[class_of_word(word)].size
-                                                : front_usable(p, "free");
+    uint32_t class = waiting_class(entry);
+    return HAK_LIKELY(class < CLASS_COUNT) ? hak_classes[class].size
+                                           : front_usable(waiting_block(entry), "free");
+}
+
+/* One that leaves. It stays marked as free. If two threads have freed it at once it comes here twice, and is found out when
+ * its heap sees it again or when it is handed out the second time. */
+HAK_INLINE void verify_waited(uintptr_t entry)
+{
+    char *p = waiting_block(entry);
+    size_t total = total_of(entry);
     _Atomic uint64_t *last = word_before(p + total);
     uint64_t said;
-    if (HAK_UNLIKELY(!says(load_relaxed(last), seal_of(last), FREE, total, &said)) ||
-        HAK_UNLIKELY(!is_filled(p, (char *)last, (said & WHOLE) != 0)))
+    if (HAK_UNLIKELY(!says(load_relaxed(last), seal_of(last), FREE, total - WORD, &said)) ||
+        HAK_UNLIKELY(!is_filled_freed(p, (char *)last, (said & WHOLE) != 0)))
         die_waiting(p, last);
     if (HAK_UNLIKELY(hak_options.zero_freed))
         memset(p, 0, total - WORD);
-    front_free(p);
 }
 
 /* The page of a large block that can be accessed while it waits. */
@@ -312,62 +287,46 @@ static HAK_NOINLINE void give_back_large(void *p)
 
 static uint32_t next_random(struct waiting *w)
 {
-    if (HAK_UNLIKELY(w->random == 0))
-        w->random = hak_region.key ^ (uintptr_t)w;
     w->random = w->random * UINT64_C(6364136223846793005) +
                 UINT64_C(1442695040888963407); /* Knuth's MMIX */
     return (uint32_t)(w->random >> 40);
 }
 
-/* Its places change: what a signal handler frees meanwhile does not wait. */
-static _Thread_local bool is_changing;
-
-HAK_INLINE void set_changing(bool to)
-{
-    atomic_signal_fence(memory_order_seq_cst);
-    is_changing = to;
-    atomic_signal_fence(memory_order_seq_cst);
-}
-
 /* A block goes through the first half in turn, so that it waits for as many others at least, and then takes a place of
- * the second by chance from another, which leaves. */
-HAK_INLINE void *exchange(struct waiting *w, struct room *r, void **halves, uint32_t length,
-                          void *p)
+ * the second by chance from another, which leaves. 0: none does. */
+HAK_INLINE uintptr_t exchange(struct waiting *w, struct room *r, uintptr_t *halves, uint32_t length,
+                              uintptr_t entry)
 {
-    set_changing(true);
-    void **place = &halves[r->turn++ & (length - 1)], *leaves = *place;
-    *place = p;
-    if (HAK_LIKELY(leaves != NULL)) {
-        void *last = leaves;
+    uintptr_t *place = &halves[r->turn++ & (length - 1)], leaves = *place;
+    *place = entry;
+    if (HAK_LIKELY(leaves != 0)) {
+        uintptr_t last = leaves;
         place = &halves[length + (next_random(w) & (length - 1))];
         leaves = *place;
         *place = last;
+    } else if (w->random == 0) {
+        w->random = hak_region.key ^ (uintptr_t)w;
     }
-    set_changing(false);
     return leaves;
 }
 
-static HAK_NOINLINE struct waiting *first_waiting(void)
+/* The heap in whose rooms a block may wait; until rooms_leave no handler looks at them. NULL: none. The thread has no heap,
+ * or is a handler's that has interrupted what changes one: then the block does not wait. */
+static struct heap *rooms_enter(void)
 {
-    struct heap *h = own_heap(thread_enter());
-    thread_leave();
-    return h != NULL ? &h->waiting : NULL;
+    return own_heap(thread_enter());
 }
 
-/* NULL: none that may be used: the thread has no heap, or a signal handler has interrupted what changes it. */
-HAK_INLINE struct waiting *own_waiting(void)
+HAK_INLINE void rooms_leave(void)
 {
-    struct heap *h = hak_thread.heap;
-    if (HAK_UNLIKELY(is_changing))
-        return NULL;
-    return HAK_LIKELY(h != &hak_empty_heap) ? &h->waiting : first_waiting();
+    thread_leave();
 }
 
 /* Whether a block may be filled as a whole. */
 HAK_INLINE bool pay_for_filling(struct waiting *w, size_t total)
 {
     if (HAK_LIKELY(w->pays_back)) {
-        w->debt -= least_of(w->debt, PAID_BACK);
+        w->debt -= PAID_BACK; /* more than half of the most is left */
         w->pays_back = w->debt > DEBT_MOST / 2;
         return false;
     }
@@ -381,33 +340,60 @@ HAK_INLINE void mark_free(struct waiting *w, char *p, const struct block_info *b
 {
     bool as_a_whole = w != NULL && pay_for_filling(w, b->total);
     say(b->last, b->seal, FREE, said_with(b->size, as_a_whole ? WHOLE : 0));
-    fill(p, (char *)b->last, as_a_whole);
+    fill_freed(p, (char *)b->last, as_a_whole);
 }
 
-HAK_INLINE void free_small(void *p, const struct block_info *b)
+/* Into the magazine of the thread, if it has room. */
+HAK_INLINE bool give_back_here(struct heap *h, uintptr_t entry)
 {
-    struct waiting *w = own_waiting();
-    mark_free(w, p, b);
-    if (HAK_LIKELY(w != NULL))
-        p = exchange(w, &w->small, w->places, WAITING_SMALL, p);
-    if (HAK_LIKELY(p != NULL))
-        give_back(p);
+    uint32_t class = waiting_class(entry);
+    void *p = waiting_block(entry);
+    struct free_slot slot;
+    if (HAK_UNLIKELY(class == CLASS_COUNT) || !find_slot_at(h, magazine_offset(class), p, &slot))
+        return false;
+    fill_slot(&slot, p);
+    return true;
 }
 
-static HAK_NOINLINE void free_middle(void *p, const struct block_info *b)
+static HAK_NOINLINE void give_back(uintptr_t entry)
 {
-    struct waiting *w = own_waiting();
+    front_free(waiting_block(entry));
+}
+
+/* In the rooms of h, and leaves them. */
+HAK_INLINE void free_small(struct heap *h, char *p, uint32_t class, const struct block_info *b)
+{
+    struct waiting *w = &h->waiting;
     mark_free(w, p, b);
-    if (w != NULL)
-        p = exchange(w, &w->middle, w->places + MIDDLE_AT, WAITING_MIDDLE, p);
-    if (p != NULL)
-        give_back(p);
+    uintptr_t leaves = exchange(w, &w->small, w->places, WAITING_SMALL, waiting_entry(p, class));
+    bool is_back = leaves == 0;
+    if (HAK_LIKELY(!is_back)) {
+        verify_waited(leaves);
+        is_back = give_back_here(h, leaves);
+    }
+    rooms_leave();
+    if (HAK_UNLIKELY(!is_back))
+        give_back(leaves);
+}
+
+/* The same; rare enough to be given back by way of front. */
+static HAK_NOINLINE void free_middle(struct heap *h, char *p, uint32_t class,
+                                     const struct block_info *b)
+{
+    struct waiting *w = &h->waiting;
+    mark_free(w, p, b);
+    uintptr_t leaves =
+        exchange(w, &w->middle, w->places + MIDDLE_AT, WAITING_MIDDLE, waiting_entry(p, class));
+    rooms_leave();
+    if (leaves != 0) {
+        verify_waited(leaves);
+        give_back(leaves);
+    }
 }
 
 /* One without a guard page does not wait. */
 static HAK_NOINLINE void free_large(void *p, const struct block_info *b)
 {
-    struct waiting *w = own_waiting();
     say(b->last, b->seal, FREE, said_with(b->size, 0));
     if (!b->is_guarded) {
         front_free(p);
@@ -417,23 +403,56 @@ static HAK_NOINLINE void free_large(void *p, const struct block_info *b)
     fill_to(last_page(b), (char *)b->last);
     os_purge(p, bytes);
     (void)os_guard(p, bytes);
-    if (w != NULL)
-        p = exchange(w, &w->large, w->places + LARGE_AT, WAITING_LARGE, p);
-    if (p != NULL)
-        give_back_large(p);
+    struct heap *h = rooms_enter();
+    uintptr_t leaves = waiting_entry(p, CLASS_COUNT);
+    if (h != NULL)
+        leaves = exchange(&h->waiting, &h->waiting.large, h->waiting.places + LARGE_AT,
+                          WAITING_LARGE, leaves);
+    rooms_leave();
+    if (leaves != 0)
+        give_back_large(waiting_block(leaves));
+}
+
+static HAK_NOINLINE void free_other(void *p, const char *what)
+{
+    uintptr_t word = word_of(p, what);
+    uint32_t class = is_in_slab(word) ? class_of_word(word) : CLASS_COUNT;
+    struct block_info b = block_of(p, word, what);
+    if (is_large(b.total)) {
+        free_large(p, &b);
+        return;
+    }
+    struct heap *h = rooms_enter();
+    if (h == NULL) {
+        mark_free(NULL, p, &b);
+        rooms_leave();
+        front_free(p);
+    } else if (b.total > SMALL_MAX) {
+        free_middle(h, p, class, &b);
+    } else {
+        free_small(h, p, class, &b);
+    }
 }
 
 void secure_free(void *p, const char *what)
 {
     if (p == NULL)
         return;
-    struct block_info b = block_at(p, what);
-    if (HAK_LIKELY(b.total <= SMALL_MAX))
-        free_small(p, &b);
-    else if (is_large(b.total))
-        free_large(p, &b);
-    else
-        free_middle(p, &b);
+    size_t unit = unit_of(p);
+    uintptr_t word = HAK_LIKELY(unit < hak_region.units) ? unit_word(unit) : WORD_NONE;
+    if (HAK_UNLIKELY(class_of_word(word) > class_for(SMALL_MAX))) {
+        free_other(p, what);
+        return;
+    }
+    struct block_info b = slab_block(p, word, what);
+    uint32_t depth = thread_enter();
+    struct heap *h = hak_thread.heap;
+    if (HAK_LIKELY(depth == 1 && h != &hak_empty_heap)) {
+        free_small(h, p, class_of_word(word), &b);
+        return;
+    }
+    thread_leave();
+    free_other(p, what);
 }
 
 /* ---- realloc ---- */
@@ -460,7 +479,7 @@ void *secure_realloc(void *p, size_t size, const char *what)
         return resize_large(p, &b, size);
     if (!is_large(b.total) && request <= b.total && request >= b.total / 2) {
         store_relaxed(b.last, 0);
-        return out(p, size, b.last, 0);
+        return out(p, size, b.last, 0, true);
     }
     void *q = secure_out_aligned(front_alloc(secure_request(with_headroom(b.size, size))), size);
     if (q == NULL)
@@ -475,29 +494,40 @@ void *secure_realloc(void *p, size_t size, const char *what)
 enum { TAKEN_MOST = 32 };
 
 struct taken {
-    void *blocks[TAKEN_MOST];
+    uintptr_t entries[TAKEN_MOST];
     size_t n, next; /* place to look at */
 };
 
 static void take_some(struct waiting *w, struct taken *t)
 {
-    set_changing(true);
     for (t->n = 0; t->next < WAITING_PLACES && t->n < TAKEN_MOST; t->next++) {
-        if (w->places[t->next] != NULL)
-            t->blocks[t->n++] = w->places[t->next];
-        w->places[t->next] = NULL;
+        if (w->places[t->next] != 0)
+            t->entries[t->n++] = w->places[t->next];
+        w->places[t->next] = 0;
     }
-    set_changing(false);
 }
 
 static void give_back_taken(const struct taken *t)
 {
     for (size_t i = 0; i < t->n; i++) {
-        if (is_large(front_usable(t->blocks[i], "free")))
-            give_back_large(t->blocks[i]);
-        else
-            give_back(t->blocks[i]);
+        if (is_large(total_of(t->entries[i]))) {
+            give_back_large(waiting_block(t->entries[i]));
+        } else {
+            verify_waited(t->entries[i]);
+            give_back(t->entries[i]);
+        }
     }
+}
+
+/* Given back outside of the rooms: what is freed may have a room to enter. */
+static bool empty_own(struct taken *t)
+{
+    struct heap *h = rooms_enter();
+    if (h != NULL)
+        take_some(&h->waiting, t);
+    rooms_leave();
+    give_back_taken(t);
+    return h != NULL && t->next < WAITING_PLACES;
 }
 
 /* Of a heap whose thread has ended. False: it is none (nobody may wait for a lost one's lock), or its lock cannot be had. */
@@ -529,14 +559,11 @@ static void empty_orphan(struct heap *h, void *none)
 
 HAK_COLD void secure_verify(void)
 {
-    struct waiting *w = own_waiting();
     struct taken t = {.next = 0};
-    if (is_changing)
+    if (hak_thread.depth != 0) /* a handler, which would wait for one lock after the other */
         return;
-    while (w != NULL && t.next < WAITING_PLACES) {
-        take_some(w, &t);
-        give_back_taken(&t);
-    }
+    while (empty_own(&t))
+        continue;
     registry_each(empty_orphan, NULL);
 }
 

@@ -34,6 +34,8 @@ HAK_INLINE size_t secure_request(size_t size)
 
 /* The block, of secure_request(size) bytes without an alignment, goes to the program. Passes p through. */
 void *secure_out(void *p, size_t size);
+/* The same of zeroed memory. */
+void *secure_out_zeroed(void *p, size_t size);
 /* The same with an alignment. */
 void *secure_out_aligned(void *p, size_t size);
 /* The bytes that were asked for. Ends the program if the block is not live. */
@@ -61,6 +63,12 @@ HAK_INLINE size_t secure_request(size_t size)
 }
 
 HAK_INLINE void *secure_out(void *p, size_t size)
+{
+    (void)size;
+    return p;
+}
+
+HAK_INLINE void *secure_out_zeroed(void *p, size_t size)
 {
     (void)size;
     return p;

@@ -7,6 +7,7 @@
 #include "control/options.h"
 #include "front/front.h"
 #include "hakmem/inline.h"
+#include "heap/fork.h"
 #include "heap/registry.h"
 #include "heap/worker.h"
 #include "live/live.h"
@@ -92,9 +93,9 @@ static HAK_COLD void before_fork(void)
     sigset_t signals;
     os_block_signals(&signals);
     for (;;) {
-        registry_await_fork();
+        fork_await();
         bool locked = lock_streams();
-        if (registry_before_fork()) {
+        if (fork_before()) {
             around_fork.signals = signals;
             around_fork.streams_locked = locked;
             return;
@@ -108,14 +109,14 @@ static HAK_COLD void after_fork_in_parent(void)
 {
     bool locked = around_fork.streams_locked;
     sigset_t signals = around_fork.signals;
-    registry_after_fork(false);
+    fork_after(false);
     unlock_streams(locked);
     os_restore_signals(&signals);
 }
 
 static HAK_COLD void after_fork_in_child(void)
 {
-    registry_after_fork(true);
+    fork_after(true);
     worker_start_if_wanted();
     os_restore_signals(&around_fork.signals);
 }

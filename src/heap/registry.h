@@ -33,10 +33,7 @@ struct heap *registry_first(void);
 /* Calls `visit` for every heap. */
 void registry_each(void (*visit)(struct heap *h, void *context), void *context);
 
-/* Around fork, in the forking thread, with signals blocked: waits for its turn, without any lock; then
- * takes all locks. False: has none, others come first. */
-void registry_await_fork(void);
-bool registry_before_fork(void);
-void registry_after_fork(bool in_child);
+/* In the child of a fork. Every heap of which has_no_thread says so, which is called once for each, is an orphan now. */
+void registry_restart(bool (*has_no_thread)(struct heap *h));
 
 #endif

@@ -1,4 +1,4 @@
-/* A fork closes all inboxes and opens them again (heap/registry.c): what is sent meanwhile arrives, and what the
+/* A fork closes all inboxes and opens them again (heap/fork.c): what is sent meanwhile arrives, and what the
  * child sees does not change under the picture. */
 #include "heaps.h"
 
@@ -10,8 +10,8 @@ static struct block *picture;
 
 static void touch_forks_locks(void)
 {
-    model_assert(registry_before_fork());
-    registry_after_fork(false);
+    model_assert(fork_before());
+    fork_after(false);
 }
 
 static void setup(void)
@@ -26,13 +26,13 @@ static void fork_and_send(int index)
 {
     if (index == 0) {
         hak_thread.depth = 0;
-        if (!registry_before_fork())
+        if (!fork_before())
             return;
         picture = owner->fork_inbox;
         if (picture != NULL)
             model_assert(*(uint64_t *)((uintptr_t)picture + 8) == 1); /* whole */
         model_assert(load_relaxed(&owner->inbox) == INBOX_CLOSED);
-        registry_after_fork(false);
+        fork_after(false);
         return;
     }
     block[1] = 1;
@@ -69,8 +69,8 @@ static void end_fork_and_send(int index)
         heaps_send(sender, block);
     } else {
         hak_thread.depth = 0;
-        if (registry_before_fork())
-            registry_after_fork(false);
+        if (fork_before())
+            fork_after(false);
     }
 }
 

@@ -28,8 +28,8 @@ SCENARIO_LIMIT = 120  # seconds of a scenario of a mutant: one that never ends w
 
 # The library's sources as they are; those that scenarios include are not among them.
 SOURCES = [
-    "os/lock.c", "heap/remote.c", "heap/registry.c", "heap/heap.c", "heap/refill.c", "heap/slots.c",
-    "heap/show.c", "slab/slab.c", "live/live.c",
+    "os/lock.c", "heap/remote.c", "heap/registry.c", "heap/fork.c", "heap/heap.c", "heap/refill.c",
+    "heap/slots.c", "heap/show.c", "slab/slab.c", "live/live.c",
 ]  # fmt: skip
 FLAGS = [
     "-std=gnu11", "-O1", "-g", "-fPIC", "-fvisibility=hidden", "-ffunction-sections",
@@ -39,15 +39,15 @@ FLAGS = [
 
 # Where the orders of the concurrent core stand.
 MUTATED = [
-    "os/lock.h", "os/lock.c", "heap/remote.c", "heap/registry.c", "heap/heap.h", "heap/heap.c",
-    "heap/show.c", "super/super.c", "region/region.c", "region/region.h", "slab/slab.c",
+    "os/lock.h", "os/lock.c", "heap/remote.c", "heap/registry.c", "heap/fork.c", "heap/heap.h",
+    "heap/heap.c", "heap/show.c", "super/super.c", "region/region.c", "region/region.h", "slab/slab.c",
     "live/live.h", "live/live.c", "mind/log.c",
 ]  # fmt: skip
 
 # The scenarios that are asked first.
 NEAREST = {
     "os": "lock", "super": "super", "region": "region", "slab": "live", "live": "live",
-    "mind": "mind", "heap/registry.c": "registry", "heap/remote.c": "orphan",
+    "mind": "mind", "heap/registry.c": "registry", "heap/fork.c": "fork", "heap/remote.c": "orphan",
     "heap/heap.h": "live", "heap/show.c": "live",
 }  # fmt: skip
 

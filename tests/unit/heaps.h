@@ -6,6 +6,7 @@
 
 #include "front/front.h"
 #include "heap/registry.h"
+#include "super/super.h"
 
 /* A heap as a new thread would get it. */
 static inline struct heap *new_heap(void)
@@ -33,6 +34,23 @@ static inline void free_as(struct heap *h, void *p)
     hak_thread.heap = own;
 }
 
+static inline void alloc_each_as(struct heap *h, size_t size, void **out, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        out[i] = alloc_as(h, size);
+}
+
+static inline void free_each_as(struct heap *h, void **blocks, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        free_as(h, blocks[i]);
+}
+
+static inline bool inbox_is_empty(struct heap *h)
+{
+    return load_relaxed(&h->inbox) == NULL;
+}
+
 /* Sends, receives and gives back everything that waits in it. */
 static inline void trim_as(struct heap *h)
 {
@@ -40,6 +58,20 @@ static inline void trim_as(struct heap *h)
     hak_thread.heap = h;
     front_trim();
     hak_thread.heap = own;
+}
+
+/* Returns how many blocks of the class came in. */
+static inline size_t receive_all_as(struct heap *h, uint32_t class)
+{
+    size_t before = h->classes[class].used - magazine_kept(magazine_of(h, class));
+    trim_as(h);
+    return before - h->classes[class].used;
+}
+
+/* As if others had used up what may wait warm: abandoning empties everything. */
+static inline void no_warm_orphans(void)
+{
+    store_relaxed(&hak_kept.warm, (size_t)WARM_MOST);
 }
 
 static inline uint64_t counted(struct heap *h, enum counter c)

@@ -1,4 +1,4 @@
-/* Blocks on their way home, heaps whose threads have ended, and forks. */
+/* Blocks on their way home, and heaps whose threads have ended. */
 #include "heaps.h"
 
 #include <pthread.h>
@@ -35,43 +35,18 @@ static int tear_down(void **state)
     return 0;
 }
 
-static void take_blocks(struct heap *h, void **out, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        out[i] = alloc_as(h, SIZE);
-}
-
-static void give_blocks(struct heap *h, void **blocks, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        free_as(h, blocks[i]);
-}
-
 /* And nothing stays in the outbox. */
 static void send_all(void **blocks, size_t n)
 {
-    give_blocks(sender, blocks, n);
+    free_each_as(sender, blocks, n);
     trim_as(sender);
-}
-
-static bool inbox_is_empty(struct heap *h)
-{
-    return load_relaxed(&h->inbox) == NULL;
-}
-
-/* Returns how many blocks of the class came in. */
-static size_t receive_all(struct heap *h)
-{
-    size_t before = h->classes[class].used - magazine_kept(magazine_of(h, class));
-    trim_as(h);
-    return before - h->classes[class].used;
 }
 
 static void batches_are_gathered_and_sent(void **state)
 {
     (void)state;
     void *blocks[BATCH];
-    take_blocks(owner, blocks, BATCH);
+    alloc_each_as(owner, SIZE, blocks, BATCH);
     free_as(sender, blocks[0]);
     assert_true(inbox_is_empty(owner)); /* nothing is sent one by one */
     uint64_t batches = counted(sender, COUNTER_remote_batch);
@@ -83,7 +58,7 @@ static void batches_are_gathered_and_sent(void **state)
     assert_int_equal(counted(sender, COUNTER_ss_remote), sent + BATCH);
     assert_true(counted(sender, COUNTER_remote_batch) - batches <= BATCH / 20);
     assert_true(load_relaxed(&owner->inbox_bytes) >= BATCH * hak_classes[class].size);
-    assert_int_equal(receive_all(owner), BATCH);
+    assert_int_equal(receive_all_as(owner, class), BATCH);
     assert_true(inbox_is_empty(owner));
     assert_int_equal(load_relaxed(&owner->inbox_bytes), 0);
     assert_int_equal(owner->classes[class].used, 0);
@@ -96,7 +71,7 @@ static void batches_are_bounded_in_bytes(void **state)
     (void)state;
     free_as(sender, alloc_as(owner, SLAB_MAX));
     assert_false(inbox_is_empty(owner));
-    receive_all(owner);
+    receive_all_as(owner, class);
     assert_int_equal(owner->classes[class_for(SLAB_MAX)].used, 0);
 }
 
@@ -104,11 +79,11 @@ static void the_owner_gets_its_blocks_back_into_use(void **state)
 {
     (void)state;
     void *blocks[BATCH], *got[4 * BATCH];
-    take_blocks(owner, blocks, BATCH);
+    alloc_each_as(owner, SIZE, blocks, BATCH);
     send_all(blocks, BATCH);
     uint64_t drained = counted(owner, COUNTER_remote_drained);
     /* Whatever its magazine still holds, the inbox is looked at when it is dry. */
-    take_blocks(owner, got, ARRAY_LENGTH(got));
+    alloc_each_as(owner, SIZE, got, ARRAY_LENGTH(got));
     size_t back = 0;
     for (size_t i = 0; i < ARRAY_LENGTH(got); i++) {
         for (size_t j = 0; j < BATCH; j++)
@@ -116,8 +91,8 @@ static void the_owner_gets_its_blocks_back_into_use(void **state)
     }
     assert_int_equal(counted(owner, COUNTER_remote_drained), drained + BATCH);
     assert_int_equal(back, BATCH);
-    give_blocks(owner, got, ARRAY_LENGTH(got));
-    receive_all(owner);
+    free_each_as(owner, got, ARRAY_LENGTH(got));
+    receive_all_as(owner, class);
     assert_int_equal(owner->classes[class].used, 0);
 }
 
@@ -128,20 +103,20 @@ static void the_owner_opens_what_it_has_use_for(void **state)
     enum { MANY = 20 * BATCH };
     static void *blocks[MANY], *more[MANY];
     struct magazine *m = magazine_of(owner, class);
-    take_blocks(owner, blocks, MANY);
+    alloc_each_as(owner, SIZE, blocks, MANY);
     send_all(blocks, MANY);
     uint64_t drained = counted(owner, COUNTER_remote_drained);
     uint64_t to_magazine = counted(owner, COUNTER_remote_to_magazine);
     size_t sent = load_relaxed(&owner->inbox_bytes), kept = magazine_kept(m) + 1;
-    take_blocks(owner, more, kept);
+    alloc_each_as(owner, SIZE, more, kept);
     drained = counted(owner, COUNTER_remote_drained) - drained;
     assert_true(drained > 0 && drained <= m->cap / 2U + PARCEL_BLOCKS);
     assert_int_equal(counted(owner, COUNTER_remote_to_magazine), to_magazine + drained);
     assert_true(inbox_is_empty(owner) && owner->arrived != NULL);
     size_t waits = load_relaxed(&owner->inbox_bytes);
     assert_true(waits < sent && waits >= (MANY - drained) * hak_classes[class].size);
-    give_blocks(owner, more, kept);
-    receive_all(owner);
+    free_each_as(owner, more, kept);
+    receive_all_as(owner, class);
     assert_int_equal(load_relaxed(&owner->inbox_bytes), 0);
     assert_null(owner->arrived);
     assert_int_equal(owner->classes[class].used, 0);
@@ -151,15 +126,15 @@ static void each_owner_gets_its_own(void **state)
 {
     (void)state;
     void *a[3], *b[3];
-    take_blocks(owner, a, 3);
-    take_blocks(third, b, 3);
+    alloc_each_as(owner, SIZE, a, 3);
+    alloc_each_as(third, SIZE, b, 3);
     for (int i = 0; i < 3; i++) {
         free_as(sender, a[i]);
         free_as(sender, b[i]);
     }
     trim_as(sender);
-    assert_int_equal(receive_all(owner), 3);
-    assert_int_equal(receive_all(third), 3);
+    assert_int_equal(receive_all_as(owner, class), 3);
+    assert_int_equal(receive_all_as(third, class), 3);
     assert_int_equal(owner->classes[class].used + third->classes[class].used, 0);
 }
 
@@ -177,23 +152,18 @@ static void an_owner_that_does_not_look_is_helped(void **state)
     }
     assert_true(counted(sender, COUNTER_remote_help) > helped);
     trim_as(sender);
-    receive_all(owner);
+    receive_all_as(owner, class);
     assert_int_equal(owner->classes[class_for(LARGE)].used, 0);
 }
 
 /* As if others had used up what may wait warm: abandoning empties everything. */
-static void no_warm_orphans(void)
-{
-    store_relaxed(&hak_kept.warm, (size_t)WARM_MOST);
-}
-
 /* ---- ended threads ---- */
 
 static void orphans_lose_slabs_to_the_living(void **state)
 {
     (void)state;
     void *blocks[BATCH];
-    take_blocks(owner, blocks, BATCH);
+    alloc_each_as(owner, SIZE, blocks, BATCH);
     registry_abandon(owner);
     assert_int_equal(load_relaxed(&owner->state), HEAP_ORPHAN);
     assert_int_equal(owner->classes[class].used, BATCH); /* its magazines are empty */
@@ -207,9 +177,9 @@ static void orphans_lose_slabs_to_the_living(void **state)
     assert_int_equal(owner->classes[class].used, 0);
     for (size_t i = 0; i < BATCH; i++)
         assert_ptr_not_equal(p, blocks[i]);
-    give_blocks(third, blocks, BATCH);
+    free_each_as(third, blocks, BATCH);
     free_as(third, p);
-    receive_all(third);
+    receive_all_as(third, class);
     assert_int_equal(third->classes[class].used, 0);
     assert_ptr_equal(registry_attach(), owner); /* and the heap serves the next thread */
 }
@@ -239,8 +209,8 @@ static void an_orphan_that_was_full_is_asked_again(void **state)
         own[owned++] = alloc_as(third, FEW_SIZE);
     assert_int_equal(counted(third, COUNTER_pool_stage1), adopted + 1);
     assert_int_equal(owner->classes[few].slabs, 0);
-    give_blocks(third, own, owned);
-    give_blocks(third, full + 1, n - 1);
+    free_each_as(third, own, owned);
+    free_each_as(third, full + 1, n - 1);
     trim_as(third);
     assert_int_equal(third->classes[few].used, 0);
     assert_ptr_equal(registry_attach(), owner);
@@ -250,15 +220,15 @@ static void abandoning_empties_everything(void **state)
 {
     (void)state;
     void *mine[BATCH], *others[3];
-    take_blocks(owner, mine, BATCH);
-    take_blocks(third, others, 3);
+    alloc_each_as(owner, SIZE, mine, BATCH);
+    alloc_each_as(third, SIZE, others, 3);
     for (int i = 0; i < 3; i++)
         free_as(owner, others[i]); /* in owner's outbox */
     send_all(mine, BATCH);         /* in owner's inbox */
     registry_abandon(owner);
     assert_true(inbox_is_empty(owner));
     assert_int_equal(owner->classes[class].used, 0);
-    assert_int_equal(receive_all(third), 3);
+    assert_int_equal(receive_all_as(third, class), 3);
     assert_int_equal(third->classes[class].used, 0);
     assert_ptr_equal(registry_attach(), owner);
 }
@@ -269,8 +239,8 @@ static void a_small_orphan_waits_warm(void **state)
     (void)state;
     void *blocks[BATCH];
     owner->peak_bytes = 0; /* else it has shrunk since the tests before, and keeps nothing */
-    take_blocks(owner, blocks, BATCH);
-    give_blocks(owner, blocks, BATCH);
+    alloc_each_as(owner, SIZE, blocks, BATCH);
+    free_each_as(owner, blocks, BATCH);
     size_t kept = magazine_kept(magazine_of(owner, class));
     assert_true(kept > 0);
     store_relaxed(&hak_kept.warm, (size_t)0);
@@ -307,7 +277,7 @@ static _Noreturn void free_in_two_threads(void)
 {
     void *blocks[2], *p = alloc_as(owner, SIZE);
     owner->peak_bytes = third->peak_bytes = 0; /* see a_small_orphan_waits_warm */
-    take_blocks(third, blocks, 2);             /* its magazine takes a block then */
+    alloc_each_as(third, SIZE, blocks, 2);     /* its magazine takes a block then */
     free_as(owner, p);
     free_as(third, p);
     store_relaxed(&hak_kept.warm, (size_t)0);
@@ -372,7 +342,7 @@ static void a_batch_for_an_orphan_is_drained_by_its_sender(void **state)
 {
     (void)state;
     void *blocks[3];
-    take_blocks(owner, blocks, 3);
+    alloc_each_as(owner, SIZE, blocks, 3);
     for (int i = 0; i < 3; i++)
         free_as(sender, blocks[i]);
     registry_abandon(owner);
@@ -386,7 +356,7 @@ static void blocks_follow_their_slab(void **state)
 {
     (void)state;
     void *blocks[3];
-    take_blocks(owner, blocks, 3);
+    alloc_each_as(owner, SIZE, blocks, 3);
     for (int i = 0; i < 3; i++)
         free_as(sender, blocks[i]);
     registry_abandon(owner);
@@ -394,7 +364,7 @@ static void blocks_follow_their_slab(void **state)
     assert_int_equal(unit_of(p), unit_of(blocks[0]));
     trim_as(sender);
     free_as(third, p);
-    assert_int_equal(receive_all(third), 3);
+    assert_int_equal(receive_all_as(third, class), 3);
     assert_int_equal(third->classes[class].used, 0);
     assert_ptr_equal(registry_attach(), owner);
 }
@@ -407,7 +377,7 @@ static void a_parcel_may_be_a_sampled_block(void **state)
     void *blocks[BATCH];
     hak_options.profile = 1;
     store_relaxed(&hak_live.due, live_area() == NULL);
-    take_blocks(owner, blocks, BATCH);
+    alloc_each_as(owner, SIZE, blocks, BATCH);
     struct sampler every = {.interval = 1, .random = 1};
     bool zeroed;
     void *p = sampled_alloc(&every, sizeof(struct parcel), parcel, &zeroed);
@@ -417,7 +387,7 @@ static void a_parcel_may_be_a_sampled_block(void **state)
     free_as(sender, alloc_as(sender, sizeof(struct parcel)));
     assert_true(magazine_push(magazine_of(sender, parcel), p));
     send_all(blocks, BATCH);
-    receive_all(owner);
+    receive_all_as(owner, class);
     assert_int_equal(sampled_usable(p), 0);
 }
 
@@ -518,148 +488,6 @@ static void all_blocks_come_home(void **state)
     assert_int_equal(left, 0);
 }
 
-/* ---- fork ---- */
-
-static void fork_closes_the_inboxes_for_a_while(void **state)
-{
-    (void)state;
-    void *blocks[BATCH];
-    take_blocks(owner, blocks, BATCH);
-    send_all(blocks, BATCH);
-    struct block *head = load_relaxed(&owner->inbox);
-    assert_true(registry_before_fork());
-    struct block *during = load_relaxed(&owner->inbox);
-    registry_after_fork(false);
-    assert_ptr_equal(during, INBOX_CLOSED);
-    assert_ptr_equal(load_relaxed(&owner->inbox), head);
-    assert_int_equal(load_relaxed(&owner->lock.state), 0);
-    assert_false(hak_thread.holds_all);
-    assert_int_equal(receive_all(owner), BATCH);
-    assert_int_equal(owner->classes[class].used, 0);
-}
-
-/* The second time as the first. */
-static void each_fork_holds_every_heap(void **state)
-{
-    (void)state;
-    for (int i = 0; i < 3; i++) {
-        assert_true(registry_before_fork());
-        uint32_t during = load_relaxed(&owner->lock.state);
-        registry_after_fork(false);
-        assert_int_equal(during, 1);
-        assert_int_equal(load_relaxed(&owner->lock.state), 0);
-    }
-}
-
-/* What the child must see; the number says which of it was wrong. */
-static int look_in_the_child(const void *kept)
-{
-    if (load_relaxed(&owner->state) != HEAP_ORPHAN || load_relaxed(&owner->lock.state) != 0)
-        return 1;
-    if (inbox_is_empty(owner))
-        return 2;
-    if (magazine_kept(magazine_of(owner, class)) != 0)
-        return 3;
-    struct heap *mine = hak_thread.heap;
-    if (load_relaxed(&mine->state) != HEAP_LIVE)
-        return 4;
-    if (unit_word(unit_of(kept)) != (uintptr_t)magazine_of(owner, class))
-        return 5;
-    /* Every orphan serves again: one heap per attach, none twice. */
-    struct heap *a = registry_attach(), *b = registry_attach(), *c = registry_attach();
-    if (a == b || b == c || a == c || a == mine || b == mine || c == mine)
-        return 6;
-    return receive_all(owner) == BATCH ? 0 : 7;
-}
-
-static void the_child_keeps_the_inbox(void **state)
-{
-    (void)state;
-    void *blocks[BATCH], *kept[BATCH];
-    take_blocks(owner, blocks, BATCH);
-    take_blocks(owner, kept, BATCH);
-    send_all(blocks, BATCH);
-    pid_t child = fork();
-    if (child == 0)
-        _exit(look_in_the_child(kept[0]));
-    assert_true(child > 0);
-    int status;
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFEXITED(status));
-    assert_int_equal(WEXITSTATUS(status), 0);
-    assert_int_equal(load_relaxed(&owner->state), HEAP_LIVE); /* the parent's is as it was */
-    give_blocks(owner, kept, BATCH);
-    assert_int_equal(receive_all(owner), BATCH);
-    assert_int_equal(owner->classes[class].used, 0);
-}
-
-static _Atomic bool is_visited;
-
-static void *visit_for_good(void *heap)
-{
-    struct heap *h = heap;
-    lock_take(&h->lock);
-    store_release(&is_visited, true);
-    pause();
-    return NULL;
-}
-
-/* In the child of a handler that has interrupted a slow path, while another thread looked after its heap; the number says what
- * was wrong. What was interrupted ends without blocks, and the thread has another heap. */
-static int go_on_without(struct heap *lost, void *block)
-{
-    if (heap_refill(lost, class, NULL) != NULL)
-        return 1;
-    struct magazine *m = magazine_of(lost, class);
-    while (magazine_push(m, block)) { /* nothing asks what is in there */
-    }
-    heap_flush(lost, (uintptr_t)m, NULL);
-    thread_leave();
-    if (load_relaxed(&lost->state) != HEAP_LOST || hak_thread.heap == lost)
-        return 2;
-    void *p = front_alloc(SIZE);
-    if (p == NULL || hak_thread.heap == lost || hak_thread.heap == &hak_empty_heap)
-        return 3;
-    front_free(p);
-    front_free(block);
-    registry_abandon(lost); /* as the thread's exit does */
-    return 0;
-}
-
-static int fork_while_visited(void)
-{
-    void *block = front_alloc(SIZE);
-    struct heap *mine = hak_thread.heap;
-    pthread_t visitor;
-    if (pthread_create(&visitor, NULL, visit_for_good, mine) != 0)
-        return 10;
-    while (!load_acquire(&is_visited))
-        sched_yield();
-    thread_enter();
-    pid_t child = fork();
-    if (child == 0) {
-        alarm(20);
-        _exit(go_on_without(mine, block));
-    }
-    int status;
-    if (child < 0 || waitpid(child, &status, 0) != child)
-        return 11;
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 12;
-}
-
-static void the_child_does_without_a_heap_another_had(void **state)
-{
-    (void)state;
-    pid_t child = fork(); /* where the visitor stays */
-    if (child == 0)
-        _exit(fork_while_visited());
-    assert_true(child > 0);
-    int status;
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFEXITED(status));
-    assert_int_equal(WEXITSTATUS(status), 0);
-}
-
 int main(void)
 {
     no_warm_orphans();
@@ -680,10 +508,6 @@ int main(void)
         cmocka_unit_test(a_batch_for_an_orphan_is_drained_by_its_sender),
         cmocka_unit_test(blocks_follow_their_slab),
         cmocka_unit_test(a_parcel_may_be_a_sampled_block),
-        cmocka_unit_test(fork_closes_the_inboxes_for_a_while),
-        cmocka_unit_test(each_fork_holds_every_heap),
-        cmocka_unit_test(the_child_keeps_the_inbox),
-        cmocka_unit_test(the_child_does_without_a_heap_another_had),
         cmocka_unit_test(a_thread_inherits_what_another_left),
         cmocka_unit_test(all_blocks_come_home),
     };

@@ -56,6 +56,7 @@ RULES = (
     Rule("purge", "heap/worker.c"),
     Rule("refill", "heap/runs.c"),
     Rule("refill", "heap/registry.c"),
+    Rule("refill", "heap/fork.c"),
     Rule("refill", "heap/verify.c"),
     Rule("refill", "slab/slab.c"),
     Rule("purge", "super/super.c", "purge_"),

@@ -1,0 +1,16 @@
+/* Fork: what the process has is whole in the child, and free to be used by its only thread. Takes every lock, in the order
+ * of registry.h, and closes every inbox.
+ *
+ * Calls: registry, sampler, purge, big, pages, region (their locks). Called by: front (attach). */
+#ifndef HAK_FORK_H
+#define HAK_FORK_H
+
+#include <stdbool.h>
+
+/* Around fork, in the forking thread, with signals blocked: waits for its turn, without any lock; then
+ * takes all locks. False: has none, others come first. */
+void fork_await(void);
+bool fork_before(void);
+void fork_after(bool in_child);
+
+#endif

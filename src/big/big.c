@@ -168,7 +168,7 @@ static void settle_piece(struct cached c, size_t to, size_t done)
 }
 
 /* Of n granules that were just taken from the region one is not mapped any more: they are given up. */
-static void lose(size_t granule, size_t n, size_t at)
+static HAK_COLD void lose(size_t granule, size_t n, size_t at)
 {
     region_forget(granule + at, 1);
     if (at > 0)

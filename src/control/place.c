@@ -43,11 +43,9 @@ static void search_magazine(struct heap *h, void *context)
     }
 }
 
-/* Parcels that this thread is filling: other threads' may go at any time. */
-static bool is_in_parcel(uintptr_t block)
+static bool is_in_outboxes(const struct outbox *o, size_t n, uintptr_t block)
 {
-    for (int i = 0; i < OUTBOXES; i++) {
-        const struct outbox *o = &hak_thread.heap->outbox[i];
+    for (const struct outbox *end = o + n; o < end; o++) {
         const struct parcel *c = outbox_parcel(o);
         for (uint32_t k = 0; c != NULL && k < PARCEL_BLOCKS && &c->blocks[k] < o->next; k++) {
             if ((uintptr_t)c->blocks[k] == block)
@@ -55,6 +53,14 @@ static bool is_in_parcel(uintptr_t block)
         }
     }
     return false;
+}
+
+/* Parcels that this thread is filling: other threads' may go at any time. */
+static bool is_in_parcel(uintptr_t block)
+{
+    const struct heap *h = hak_thread.heap;
+    return is_in_outboxes(h->outbox, OUTBOXES, block) ||
+           (h->aside != NULL && is_in_outboxes(h->aside, ASIDE_PLACES, block));
 }
 
 /* A block that has been cut. */

@@ -190,8 +190,10 @@ static void forget_thread_of(struct heap *h)
         m->batch = 0;
         h->classes[class].spilled = 0;
     }
-    for (int i = 0; i < OUTBOXES; i++)
-        h->outbox[i] = (struct outbox){0};
+    __builtin_memset(h->outbox, 0, sizeof h->outbox);
+    if (h->aside != NULL)
+        __builtin_memset(h->aside, 0, ASIDE_PLACES * sizeof *h->aside);
+    h->aside_bytes = 0;
 }
 
 /* False: it stays this thread's, or nobody can use it any more. */

@@ -96,7 +96,10 @@ enum {
 enum {
     PARCEL_BLOCKS = HAK_SECURE ? 29 : 30, /* of a secure block the last word is not free */
     PARCEL_BYTES_MAX = 32 << 10,
-    GATHERED_MAX = PARCEL_BYTES_MAX / 4 /* of the own heap, larger blocks do not wait */
+    GATHERED_MAX = PARCEL_BYTES_MAX / 4, /* of the own heap, larger blocks do not wait */
+    ASIDE_PLACES = 512,
+    ASIDE_WAYS = 4,              /* places for those of an owner, side by side */
+    ASIDE_BYTES_MOST = 256 << 10 /* of blocks in all that are set aside */
 };
 struct parcel {
     struct block *next;    /* as in any node of an inbox */
@@ -165,6 +168,10 @@ struct heap {
     bool unseen;    /* there was no row for it, which is counted; under the lock */
     uint32_t round; /* of pressure in which it last gave back (pressure.h); its thread alone */
     struct outbox outbox[OUTBOXES];
+    /* Outboxes whose places another owner's took, ASIDE_PLACES of them; NULL: none yet. Where there are many owners nearly
+     * every parcel would be sent with a single block otherwise. As the outboxes, but for the own heap's. */
+    struct outbox *aside;
+    size_t aside_bytes; /* of the blocks in them */
     struct class_slabs classes[CLASS_COUNT];
     struct slot_arena slots;
     /* Bytes handed out of all slabs, under the lock, and the most of them since the magazines were
@@ -303,9 +310,17 @@ void *heap_refill(struct heap *h, uint32_t class, bool *zeroed);
  * own blocks make room there, and another's is sent home. `word` is the block's unit's. */
 void heap_flush(struct heap *h, uintptr_t word, void *p);
 
+/* Differs between heaps of one SuperSlab and, up to 32, between those of neighbours: threads that begin at the same time get
+ * the same unit of one SuperSlab each. */
+HAK_INLINE size_t owner_number(const struct heap *owner)
+{
+    size_t unit = (uintptr_t)owner >> UNIT_SHIFT;
+    return unit ^ unit >> (GRANULE_SHIFT - UNIT_SHIFT);
+}
+
 HAK_INLINE struct outbox *outbox_for(struct heap *h, struct heap *owner)
 {
-    return &h->outbox[owner == h ? OUTBOX_OWN : ((uintptr_t)owner >> UNIT_SHIFT) % OUTBOX_SLOTS];
+    return &h->outbox[owner == h ? OUTBOX_OWN : owner_number(owner) % OUTBOX_SLOTS];
 }
 
 /* The one that is being filled; NULL: none. */

@@ -188,7 +188,7 @@ static void receive_wanted(struct reception *r, struct parcel *c)
 
 static void receive_parcel(struct reception *r, struct parcel *c)
 {
-    r->bytes += c->bytes;
+    r->bytes += sizeof *c + c->bytes;
     receive_blocks(r, c->blocks, c->count);
     parcel_delete(r, c);
 }
@@ -300,18 +300,23 @@ static void send(struct heap *h, struct heap *to, struct parcel *c)
     count(h, COUNTER_remote_batch, 1);
     count(h, COUNTER_ss_remote, c->count);
     probe_remote_batch((uint32_t)c->count);
-    inbox_push(to, node_of_parcel(c), c->bytes);
+    inbox_push(to, node_of_parcel(c), sizeof *c + c->bytes);
     if (wants_help(to))
         help(h, to);
 }
 
-void outbox_flush(struct heap *h, struct outbox *o, bool locked)
+static size_t bytes_in(const struct outbox *o)
+{
+    return PARCEL_BYTES_MAX - o->room;
+}
+
+HAK_NOINLINE void outbox_flush(struct heap *h, struct outbox *o, bool locked)
 {
     struct parcel *c = outbox_parcel(o);
     if (c == NULL)
         return;
     c->count = (uint32_t)(o->next - c->blocks);
-    c->bytes = (uint32_t)(PARCEL_BYTES_MAX - o->room);
+    c->bytes = (uint32_t)bytes_in(o);
     o->next = o->last = NULL;
     if (o->to != h)
         send(h, o->to, c);
@@ -319,12 +324,99 @@ void outbox_flush(struct heap *h, struct outbox *o, bool locked)
         take_home(h, c, locked);
 }
 
+static void flush_each(struct heap *h, struct outbox *o, const struct outbox *end)
+{
+    for (; o < end; o++)
+        outbox_flush(h, o, true);
+}
+
+/* ---- outboxes set aside ---- */
+
+/* Where that owner's may be. */
+static struct outbox *aside_for(struct heap *h, const struct heap *owner)
+{
+    return &h->aside[owner_number(owner) * ASIDE_WAYS % ASIDE_PLACES];
+}
+
+static struct outbox *aside_find(struct heap *h, const struct heap *owner)
+{
+    struct outbox *o = aside_for(h, owner);
+    for (int i = 0; i < ASIDE_WAYS; i++, o++) {
+        if (o->to == owner && o->last != NULL)
+            return o;
+    }
+    return NULL;
+}
+
+/* One that holds nothing, else the fullest: what is sent half empty costs as much as what is full. */
+static struct outbox *aside_place(struct heap *h, const struct heap *owner)
+{
+    struct outbox *o = aside_for(h, owner), *best = o;
+    for (int i = 0; i < ASIDE_WAYS; i++, o++) {
+        if (o->last == NULL)
+            return o;
+        best = o->room < best->room ? o : best;
+    }
+    return best;
+}
+
+static HAK_NOINLINE void aside_flush(struct heap *h)
+{
+    h->aside_bytes = 0;
+    flush_each(h, h->aside, h->aside + ASIDE_PLACES);
+}
+
+/* False: no memory for them. */
+static bool aside_make(struct heap *h, bool locked)
+{
+    if (!locked && !lock_take(&h->lock))
+        return false;
+    h->aside =
+        (struct outbox *)(void *)slots_take(h, ASIDE_PLACES * sizeof *h->aside / sizeof(void *));
+    if (h->aside != NULL)
+        __builtin_memset(h->aside, 0, ASIDE_PLACES * sizeof *h->aside);
+    if (!locked)
+        heap_unlock(h);
+    return h->aside != NULL;
+}
+
+/* Where there is no room another one's parcel is sent. */
+static void set_aside(struct heap *h, struct outbox *o, bool locked)
+{
+    if (h->aside == NULL && !aside_make(h, locked)) {
+        outbox_flush(h, o, locked);
+        return;
+    }
+    struct outbox *place = aside_place(h, o->to), other = *place;
+    *place = *o;
+    h->aside_bytes += bytes_in(o);
+    if (other.last != NULL) {
+        h->aside_bytes -= bytes_in(&other);
+        outbox_flush(h, &other, locked);
+    }
+    if (h->aside_bytes > ASIDE_BYTES_MOST)
+        aside_flush(h);
+}
+
+/* Programs with few owners never come here: it lies apart. */
+static HAK_NOINLINE void turn_to(struct heap *h, struct outbox *o, struct heap *owner, bool locked)
+{
+    if (o->last != NULL)
+        set_aside(h, o, locked);
+    *o = (struct outbox){.to = owner};
+    struct outbox *place = h->aside != NULL ? aside_find(h, owner) : NULL;
+    if (place != NULL) {
+        *o = *place;
+        h->aside_bytes -= bytes_in(o);
+        place->next = place->last = NULL;
+    }
+}
+
 void outbox_flush_all(struct heap *h)
 {
-    for (struct outbox *o = h->outbox; o < &h->outbox[OUTBOXES]; o++) {
-        if (o->last != NULL)
-            outbox_flush(h, o, true);
-    }
+    flush_each(h, h->outbox, &h->outbox[OUTBOXES]);
+    if (h->aside != NULL)
+        aside_flush(h);
 }
 
 /* Past the magazine's capacity and budget, whose upkeep may itself send blocks home. The inbox is
@@ -353,10 +445,10 @@ static struct parcel *parcel_new(struct heap *h, bool locked)
 /* One for that owner; false: no memory for it. */
 static bool open_parcel(struct heap *h, struct outbox *o, struct heap *owner, bool locked)
 {
-    if (o->to != owner) {
-        outbox_flush(h, o, locked);
+    if (o->last == NULL && h->aside == NULL)
         o->to = owner;
-    }
+    else if (o->to != owner)
+        turn_to(h, o, owner, locked);
     if (o->next != NULL)
         return true;
     struct parcel *c = parcel_new(h, locked);
@@ -372,8 +464,9 @@ void remote_send(struct heap *h, uintptr_t word, void *p, bool locked)
 {
     struct heap *owner = heap_of_word(word);
     struct outbox *o = outbox_for(h, owner);
+    bool is_open = open_parcel(h, o, owner, locked);
     uint32_t size = hak_classes[class_of_word(word)].size;
-    if (HAK_UNLIKELY(!open_parcel(h, o, owner, locked))) {
+    if (HAK_UNLIKELY(!is_open)) {
         inbox_push(owner, p, size);
         return;
     }

@@ -138,6 +138,64 @@ static void each_owner_gets_its_own(void **state)
     assert_int_equal(owner->classes[class].used + third->classes[class].used, 0);
 }
 
+enum { MANY_OWNERS = 100, OF_EACH = 2 * PARCEL_BLOCKS };
+
+/* More than there are outboxes: one of each in turn. */
+static void many_owners_get_full_parcels(void **state)
+{
+    (void)state;
+    struct heap *owners[MANY_OWNERS];
+    void *blocks[MANY_OWNERS][OF_EACH];
+    for (size_t i = 0; i < MANY_OWNERS; i++) {
+        owners[i] = new_heap();
+        alloc_each_as(owners[i], SIZE, blocks[i], OF_EACH);
+    }
+    uint64_t sent = counted(sender, COUNTER_ss_remote);
+    uint64_t parcels = counted(sender, COUNTER_remote_batch);
+    for (size_t k = 0; k < OF_EACH; k++) {
+        for (size_t i = 0; i < MANY_OWNERS; i++) {
+            free_as(sender, blocks[i][k]);
+            assert_at(sender->aside_bytes <= ASIDE_BYTES_MOST, k);
+        }
+    }
+    trim_as(sender);
+    sent = counted(sender, COUNTER_ss_remote) - sent;
+    parcels = counted(sender, COUNTER_remote_batch) - parcels;
+    assert_true(sent >= (OF_EACH - 1) * MANY_OWNERS); /* the rest is in magazines */
+    assert_true(parcels <= 4 * MANY_OWNERS);
+    assert_int_equal(sender->aside_bytes, 0);
+    for (size_t i = 0; i < MANY_OWNERS; i++) {
+        (void)receive_all_as(owners[i], class);
+        assert_int_equal(owners[i]->classes[class].used, 0);
+        registry_abandon(owners[i]);
+    }
+}
+
+/* What is set aside is bounded in bytes. */
+static void large_blocks_do_not_wait_aside(void **state)
+{
+    (void)state;
+    enum { LARGE = 4096, OWNERS = 100, EACH = 4 };
+    struct heap *owners[OWNERS];
+    void *blocks[OWNERS][EACH];
+    for (size_t i = 0; i < OWNERS; i++) {
+        owners[i] = new_heap();
+        alloc_each_as(owners[i], LARGE, blocks[i], EACH);
+    }
+    for (size_t k = 0; k < EACH; k++) {
+        for (size_t i = 0; i < OWNERS; i++) {
+            free_as(sender, blocks[i][k]);
+            assert_at(sender->aside_bytes <= ASIDE_BYTES_MOST, i);
+        }
+    }
+    trim_as(sender);
+    for (size_t i = 0; i < OWNERS; i++) {
+        (void)receive_all_as(owners[i], class_for(LARGE));
+        assert_int_equal(owners[i]->classes[class_for(LARGE)].used, 0);
+        registry_abandon(owners[i]);
+    }
+}
+
 static void an_owner_that_does_not_look_is_helped(void **state)
 {
     (void)state;
@@ -510,6 +568,9 @@ int main(void)
         cmocka_unit_test(a_parcel_may_be_a_sampled_block),
         cmocka_unit_test(a_thread_inherits_what_another_left),
         cmocka_unit_test(all_blocks_come_home),
+        /* These leave many orphans. */
+        cmocka_unit_test(many_owners_get_full_parcels),
+        cmocka_unit_test(large_blocks_do_not_wait_aside),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -58,7 +58,8 @@ def settings_page() -> str:
         "    HAKMEM_RETAIN=64M HAKMEM_HUGE_PAGES=0 CMD",
         "",
         "A switch is 0 or 1, a word one of those before the colon. Which settings hold in a",
-        "process, and where they are from, `hakmem doctor PID` says.",
+        "process, and where they are from, `hakmem doctor PID` says. A program changes them with",
+        '`hak_ctl("opt.NAME", ...)`; of those that count at the start alone it answers `EPERM`.',
         "",
     ]
     return "\n".join([*words, *head, *rows, ""])

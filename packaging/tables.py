@@ -13,7 +13,7 @@ from hakmem.insight.numbers import counter_texts  # noqa: E402
 OPTIONS = ROOT / "src" / "control" / "options.def"
 STRINGS = r'(?:"[^"]*"\s*)+'
 ROW = re.compile(
-    rf"^OPTION\((\w+), (\w+), ([^,]+), ([^,]+), ([^,]+),\s*({STRINGS})\)", re.MULTILINE
+    rf"^OPTION\((\w+), (\w+), (\w+), ([^,]+), ([^,]+), ([^,]+),\s*({STRINGS})\)", re.MULTILINE
 )
 SECURE_ONLY = re.compile(r"^#if HAK_SECURE$.*?^#endif$", re.MULTILINE | re.DOTALL)
 HOW_TO_SET = """\
@@ -26,6 +26,7 @@ a warning."""
 class Setting:
     name: str
     kind: str  # SIZE, TIME, COUNT, SWITCH, WORD or TEXT
+    when: str  # START or LATER
     initial: int
     least: int
     most: int
@@ -49,7 +50,11 @@ class Setting:
 
     @property
     def about(self) -> str:
-        return self.text + (" (the build secure only)" if self.secure_only else "")
+        remarks = [
+            "cannot be changed later" if self.when == "START" else "",
+            "the build secure only" if self.secure_only else "",
+        ]
+        return " ".join([self.text, *(f"({remark})" for remark in remarks if remark)])
 
     def written(self, value: int) -> str:
         units = {"SIZE": [(1 << 30, "G"), (1 << 20, "M"), (1 << 10, "K")], "TIME": [(1000, "s")]}
@@ -74,10 +79,11 @@ def settings() -> list[Setting]:
         Setting(
             name=row[1],
             kind=row[2],
-            initial=number(row[3]),
-            least=number(row[4]),
-            most=number(row[5]),
-            text="".join(re.findall(r'"([^"]*)"', row[6])),
+            when=row[3],
+            initial=number(row[4]),
+            least=number(row[5]),
+            most=number(row[6]),
+            text="".join(re.findall(r'"([^"]*)"', row[7])),
             secure_only=any(begin < row.start() < end for begin, end in secure),
         )
         for row in ROW.finditer(text)

@@ -87,8 +87,11 @@ static int ctl_option(const char *name, void *old, size_t *old_size, const void 
                       size_t new_size)
 {
     size_t value;
-    if (!option_get(name, &value))
+    enum option_access access = option_get(name, &value);
+    if (access == OPTION_NONE)
         return ENOENT;
+    if (access == OPTION_READ && new_value != NULL)
+        return EPERM;
     int wrong = give_value(&value, sizeof value, old, old_size);
     if (wrong != 0 || new_value == NULL)
         return wrong;

@@ -15,7 +15,7 @@
 #define INITIAL_TEXT(value) ""
 
 struct options hak_options = {
-#define OPTION(name, type, initial, least, most, text) .name = INITIAL_##type(initial),
+#define OPTION(name, type, when, initial, least, most, text) .name = INITIAL_##type(initial),
 #include "control/options.def"
 #undef OPTION
 };
@@ -23,14 +23,16 @@ struct options hak_options = {
 struct option_sources hak_option_sources;
 
 enum type { SIZE, TIME, COUNT, SWITCH, WORD, TEXT };
+enum when { START, LATER };
 
 static const struct row {
     const char *name;
     enum type type;
+    enum when when;
     size_t offset, source, least, most;
 } rows[] = {
-#define OPTION(name, type, initial, least, most, text)                                             \
-    {#name, type, offsetof(struct options, name), offsetof(struct option_sources, name),           \
+#define OPTION(name, type, when, initial, least, most, text)                                       \
+    {#name, type, when, offsetof(struct options, name), offsetof(struct option_sources, name),     \
      least, most},
 #include "control/options.def"
 #undef OPTION
@@ -40,7 +42,7 @@ enum { ROWS = sizeof rows / sizeof rows[0], NAME_MAX_LENGTH = 32 };
 
 HAK_COLD const char *options_text(void)
 {
-#define OPTION(name, type, initial, least, most, text) #name " " #type " " text "\n"
+#define OPTION(name, type, when, initial, least, most, text) #name " " #type " " text "\n"
     return
 #include "control/options.def"
         ;
@@ -219,13 +221,13 @@ HAK_COLD const char *option_set(const char *name, size_t name_length, const char
     return r == NULL ? "is not a setting" : set_row(r, OPTION_PROGRAM, value, length);
 }
 
-HAK_COLD bool option_get(const char *name, size_t *value)
+HAK_COLD enum option_access option_get(const char *name, size_t *value)
 {
     const struct row *r = find(name, strlen(name));
     if (r == NULL || r->type == TEXT)
-        return false;
+        return OPTION_NONE;
     memcpy(value, (const char *)&hak_options + r->offset, sizeof *value);
-    return true;
+    return r->when == START ? OPTION_READ : OPTION_SET;
 }
 
 /* ---- environment ---- */

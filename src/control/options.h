@@ -15,7 +15,7 @@ enum { OPTION_TEXT_MAX = 256 };
 #define OPTION_FIELD_TEXT(name) char name[OPTION_TEXT_MAX];
 
 struct options {
-#define OPTION(name, type, initial, least, most, text) OPTION_FIELD_##type(name)
+#define OPTION(name, type, when, initial, least, most, text) OPTION_FIELD_##type(name)
 #include "control/options.def"
 #undef OPTION
 };
@@ -24,7 +24,7 @@ struct options {
 enum option_source { OPTION_DEFAULT, OPTION_ENVIRONMENT, OPTION_PROGRAM };
 
 struct option_sources {
-#define OPTION(name, type, initial, least, most, text) uint8_t name;
+#define OPTION(name, type, when, initial, least, most, text) uint8_t name;
 #include "control/options.def"
 #undef OPTION
 };
@@ -47,8 +47,9 @@ void options_read_environment(void);
 /* Sets one by name; NULL, or what is wrong with the value. */
 const char *option_set(const char *name, size_t name_length, const char *value, size_t length);
 
-/* Value of a setting that is a number; false: there is none of that name. */
-bool option_get(const char *name, size_t *value);
+/* Value of a setting that is a number, and whether it may still be set; OPTION_NONE: there is none of that name. */
+enum option_access { OPTION_NONE, OPTION_READ, OPTION_SET };
+enum option_access option_get(const char *name, size_t *value);
 
 /* A size such as 32M in bytes, a time such as 2s in milliseconds; false: the text is none. */
 bool option_parse_size(const char *text, size_t length, size_t *out);

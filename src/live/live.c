@@ -83,7 +83,7 @@ void live_show_settings(void)
     if (a == NULL)
         return;
     struct live_settings *s = a->settings;
-#define OPTION(name, type, initial, least, most, text)                                             \
+#define OPTION(name, type, when, initial, least, most, text)                                       \
     store_relaxed(&s->name, OPTION_NUMBER_##type(hak_options.name));                               \
     store_relaxed(&s->from_##name, (uint32_t)hak_option_sources.name);
 #include "control/options.def"

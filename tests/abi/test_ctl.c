@@ -113,6 +113,20 @@ static void test_what_cannot_be_set(void)
     CHECK(read_number("purged", &value) == ENOENT);
 }
 
+static void test_settings_of_the_start(void)
+{
+    static const char *const names[] = {"opt.crash_log", "opt.live", "opt.worker"};
+    for (size_t i = 0; i < ARRAY_LENGTH(names); i++) {
+        size_t initial, now, length = sizeof now;
+        CHECK_AT(read_number(names[i], &initial) == 0, i);
+        size_t other = !initial;
+        now = 77;
+        CHECK_AT(hak_ctl(names[i], &now, &length, &other, sizeof other) == EPERM && now == 77, i);
+        CHECK_AT(hak_ctl(names[i], NULL, NULL, &initial, sizeof initial) == EPERM, i);
+        CHECK_AT(read_number(names[i], &now) == 0 && now == initial, i);
+    }
+}
+
 static void test_purge(void)
 {
     void *block = hak_malloc(8 * MIB);
@@ -135,6 +149,7 @@ int main(void)
     test_settings();
     test_wrong_lengths_change_nothing();
     test_what_cannot_be_set();
+    test_settings_of_the_start();
     test_purge();
     puts("ctl: ok");
     return 0;

@@ -19,7 +19,7 @@ static const struct setting {
     enum type type;
     size_t offset, least, most;
 } settings[] = {
-#define OPTION(name, type, initial, least, most, text)                                             \
+#define OPTION(name, type, when, initial, least, most, text)                                       \
     {#name, text, type, offsetof(struct options, name), least, most},
 #include "control/options.def"
 #undef OPTION

@@ -172,10 +172,10 @@ static void names_are_matched_whole(void **state)
     assert_string_equal(set("retai", "1"), "is not a setting");
     assert_string_equal(set("retainx", "1"), "is not a setting");
     assert_string_equal(set("", "1"), "is not a setting");
-    assert_true(option_get("retain", &value));
+    assert_int_equal(option_get("retain", &value), OPTION_SET);
     assert_int_equal(value, MIB);
-    assert_false(option_get("retainx", &value));
-    assert_false(option_get("output", &value)); /* no number */
+    assert_int_equal(option_get("retainx", &value), OPTION_NONE);
+    assert_int_equal(option_get("output", &value), OPTION_NONE); /* no number */
 }
 
 /* ---- the list ---- */
@@ -184,7 +184,7 @@ static void the_list_shows_every_setting(void **state)
 {
     (void)state;
     static const char *const names[] = {
-#define OPTION(name, type, initial, least, most, text) #name,
+#define OPTION(name, type, when, initial, least, most, text) #name,
 #include "control/options.def"
 #undef OPTION
     };
@@ -192,7 +192,8 @@ static void the_list_shows_every_setting(void **state)
     for (size_t i = 0; i < ARRAY_LENGTH(names); i++) {
         size_t length = strcspn(at, " "), value;
         assert_at(length == strlen(names[i]) && strncmp(at, names[i], length) == 0, i);
-        assert_at(option_get(names[i], &value) != (strncmp(at + length, " TEXT ", 6) == 0), i);
+        bool is_text = strncmp(at + length, " TEXT ", 6) == 0;
+        assert_at((option_get(names[i], &value) == OPTION_NONE) == is_text, i);
         at = strchr(at, '\n') + 1;
     }
     assert_string_equal(at, "");

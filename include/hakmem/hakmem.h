@@ -78,7 +78,7 @@ size_t hak_stats_get(struct hak_stats *stats, size_t size);
  *   counter.NAME            uint64_t, read
  *   opt                     const char *, read; a line for each: NAME TYPE what it does
  *   opt.NAME                size_t, read and write; NAME as in HAKMEM_CONF. Read only: what counts at the
- *                           start alone, crash_log, live and worker
+ *                           start alone, crash_log, live and worker, and texts, which are const char *
  *   purge                   no value: as hak_purge
  *   profile.write           const char *, write: the path of a file for the heap profile
  * Returns 0, ENOENT (no such name), EINVAL (wrong length or value), EPERM (cannot be set), or why a file

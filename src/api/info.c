@@ -113,6 +113,8 @@ static int ctl_write_profile(const void *new_value, size_t new_size)
     if (new_value == NULL || new_size != sizeof path)
         return EINVAL;
     memcpy(&path, new_value, sizeof path);
+    if (path == NULL)
+        return EINVAL;
     return dump_profile(path) ? 0 : errno;
 }
 

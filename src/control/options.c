@@ -224,9 +224,13 @@ HAK_COLD const char *option_set(const char *name, size_t name_length, const char
 HAK_COLD enum option_access option_get(const char *name, size_t *value)
 {
     const struct row *r = find(name, strlen(name));
-    if (r == NULL || r->type == TEXT)
+    if (r == NULL)
         return OPTION_NONE;
-    memcpy(value, (const char *)&hak_options + r->offset, sizeof *value);
+    const char *field = (const char *)&hak_options + r->offset;
+    if (r->type == TEXT)
+        *value = (size_t)field;
+    else
+        memcpy(value, field, sizeof *value);
     return r->when == START ? OPTION_READ : OPTION_SET;
 }
 

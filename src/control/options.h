@@ -47,7 +47,8 @@ void options_read_environment(void);
 /* Sets one by name; NULL, or what is wrong with the value. */
 const char *option_set(const char *name, size_t name_length, const char *value, size_t length);
 
-/* Value of a setting that is a number, and whether it may still be set; OPTION_NONE: there is none of that name. */
+/* Value of a setting, of a text its address, and whether it may still be set; OPTION_NONE: there is none of that
+ * name. */
 enum option_access { OPTION_NONE, OPTION_READ, OPTION_SET };
 enum option_access option_get(const char *name, size_t *value);
 

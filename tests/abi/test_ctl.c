@@ -65,6 +65,9 @@ static void test_texts(void)
              HAK_VERSION_PATCH);
     CHECK(strcmp(read_text("version"), version) == 0);
     CHECK(strncmp(read_text("opt"), "retain SIZE bytes ", 18) == 0);
+    CHECK(strcmp(read_text("opt.rules"), "") == 0);
+    CHECK(strcmp(read_text("opt.output"), "") == 0);
+    CHECK(strcmp(read_text("opt.profile_output"), "") == 0);
 }
 
 static void test_settings(void)
@@ -83,13 +86,12 @@ static void test_settings(void)
     CHECK(read_number("opt.retain", &now) == 0 && now == wanted);
     CHECK(hak_ctl("opt.retain", NULL, NULL, &initial, sizeof initial) == 0);
     CHECK(read_number("opt.nothing", &now) == ENOENT);
-    CHECK(read_number("opt.output", &now) == ENOENT); /* a text */
 }
 
 static void test_wrong_lengths_change_nothing(void)
 {
-    static const char *const names[] = {"version", "opt", "opt.retain", "stats.heaps",
-                                        "counter.flush"};
+    static const char *const names[] = {"version",   "opt",         "opt.retain",
+                                        "opt.rules", "stats.heaps", "counter.flush"};
     for (size_t i = 0; i < ARRAY_LENGTH(names); i++) {
         uint64_t old[2] = {77, 77};
         for (size_t length = 0; length <= sizeof old; length++) {
@@ -105,7 +107,8 @@ static void test_wrong_lengths_change_nothing(void)
 
 static void test_what_cannot_be_set(void)
 {
-    static const char *const names[] = {"version", "opt", "stats.heaps", "counter.flush", "purge"};
+    static const char *const names[] = {"version",       "opt",   "stats.heaps",
+                                        "counter.flush", "purge", "opt.output"};
     size_t value = 1;
     for (size_t i = 0; i < ARRAY_LENGTH(names); i++)
         CHECK_AT(hak_ctl(names[i], NULL, NULL, &value, sizeof value) == EPERM, i);

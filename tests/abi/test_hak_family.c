@@ -181,6 +181,7 @@ static void test_profile_write(void)
     CHECK(write_profile(endless) == ENAMETOOLONG);
     CHECK(hak_ctl("profile.write", NULL, NULL, path, 3) == EINVAL);
     CHECK(hak_ctl("profile.write", NULL, NULL, NULL, 0) == EINVAL);
+    CHECK(write_profile(NULL) == EINVAL);
 }
 
 int main(void)

@@ -5,6 +5,7 @@ It needs nothing else of this package, and so no path to it.
 
 import ctypes
 import json
+import os
 import sys
 
 
@@ -17,17 +18,19 @@ def answer(library: ctypes.CDLL) -> dict[str, object]:
             raise OSError(wrong, f"no '{name.decode()}' in this version of the library")
         return value.value.decode()
 
-    def number(name: str) -> int | None:
-        value = ctypes.c_size_t()
+    def setting(name: str, kind: str) -> int | str | None:
+        value = ctypes.c_char_p() if kind == "TEXT" else ctypes.c_size_t()
         size = ctypes.c_size_t(ctypes.sizeof(value))
         asked = f"opt.{name}".encode()
         wrong = library.hak_ctl(asked, ctypes.byref(value), ctypes.byref(size), None, 0)
-        return value.value if wrong == 0 else None
+        if wrong != 0 or value.value is None:
+            return None
+        return os.fsdecode(value.value) if isinstance(value.value, bytes) else value.value
 
     rows = [line.split(" ", 2) for line in text(b"opt").splitlines()]
     return {
         "version": text(b"version"),
-        "settings": [(name, kind, about, number(name)) for name, kind, about in rows],
+        "settings": [(name, kind, about, setting(name, kind)) for name, kind, about in rows],
     }
 
 

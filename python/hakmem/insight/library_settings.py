@@ -57,7 +57,7 @@ def _setting(
     name: str,
     kind: str,
     text: str,
-    value: int | None,
+    value: int | str | None,
     *,
     own: Mapping[str, str],
     said: tuple[str, ...],
@@ -65,7 +65,7 @@ def _setting(
     named = _named(name, own)
     refused = any(f" of '{name}' is ignored" in line for line in said)
     source = f"environment ({named[0]})" if named and not refused else "default"
-    if value is None:  # a text, which the library does not hand out
+    if value is None:  # a text, which older libraries do not hand out
         return Setting(name, named[1] if named else "", source, kind, text)
     return Setting(name, value, source, kind, text)
 

@@ -293,6 +293,14 @@ def test_real_process(library: Path) -> None:
     assert report.version
 
 
+def test_texts_are_what_the_library_took(library: Path) -> None:
+    answer = ask(library, {"HAKMEM_RULES": "/no/rules", "HAKMEM_OUTPUT": "o" * 256})
+    values = {s.name: s.value for s in answer.settings}
+    assert values["rules"] == "/no/rules"
+    assert values["output"] == ""
+    assert values["profile_output"] == ""
+
+
 def test_real_process_without() -> None:
     with running(["cat"], {}) as pid:
         result = CliRunner().invoke(doctor, ["--json", str(pid)], standalone_mode=False)

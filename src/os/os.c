@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/shm.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysinfo.h>
 #include <time.h>
@@ -266,9 +267,12 @@ void os_restore_signals(const sigset_t *before)
 HAK_COLD bool os_read_file(const char *path, char *out, size_t room)
 {
     int saved = errno;
-    long got = -1, fd = syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    int flags = O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK; /* nobody may ever write to a pipe */
+    long got = -1, fd = syscall(SYS_openat, AT_FDCWD, path, flags);
+    struct stat s;
     if (fd >= 0) {
-        got = syscall(SYS_read, fd, out, room - 1);
+        if (syscall(SYS_fstat, fd, &s) == 0 && S_ISREG(s.st_mode))
+            got = syscall(SYS_read, fd, out, room - 1);
         syscall(SYS_close, fd);
     }
     out[got > 0 ? got : 0] = '\0';

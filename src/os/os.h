@@ -88,7 +88,7 @@ void os_block_signals(sigset_t *before);
 void os_restore_signals(const sigset_t *before);
 
 /* The start of a file as a text, read at once: whole if it fits, also where the kernel makes it up. False: it
- * cannot be read. Not a cancellation point. */
+ * cannot be read, or is no regular file. Not a cancellation point. */
 bool os_read_file(const char *path, char *out, size_t room);
 
 /* What a write can do beside failing: end the program by SIGXFSZ (behind the file size limit) or SIGPIPE (nobody reads).

@@ -2,7 +2,11 @@
 #include "unit.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "os/lock.h"
@@ -184,6 +188,45 @@ static void who_holds_all_passes_through(void **state)
     assert_false(lock_try(&held)); /* still the first holder's */
 }
 
+/* ---- files ---- */
+
+static void a_file_is_read_from_its_start(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/hakmem-file-XXXXXX", text[8];
+    int file = mkstemp(path);
+    assert_int_equal(write(file, "ten bytes.", 10), 10);
+    close(file);
+    assert_true(os_read_file(path, text, sizeof text));
+    assert_string_equal(text, "ten byt");
+    unlink(path);
+    errno = 1234;
+    assert_false(os_read_file(path, text, sizeof text));
+    assert_string_equal(text, "");
+    assert_int_equal(errno, 1234);
+}
+
+/* A pipe that nobody writes to would be waited for, and a device need not end. */
+static void what_is_no_regular_file_is_not_read(void **state)
+{
+    (void)state;
+    char folder[] = "/tmp/hakmem-pipe-XXXXXX", path[64], text[8];
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/pipe", folder);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    int both_ends = open(path, O_RDWR | O_CLOEXEC);
+    assert_int_equal(write(both_ends, "text", 4), 4);
+    assert_false(os_read_file(path, text, sizeof text));
+    close(both_ends);
+    assert_false(os_read_file(path, text, sizeof text));
+    unlink(path);
+    assert_false(os_read_file(folder, text, sizeof text));
+    rmdir(folder);
+    assert_false(os_read_file("/dev/zero", text, sizeof text));
+}
+
+/* ---- cancellation ---- */
+
 static bool has_slept;
 
 static void *sleep_cancelled(void *nothing)
@@ -221,6 +264,8 @@ int main(void)
         cmocka_unit_test(what_was_interrupted_is_not_waited_for),
         cmocka_unit_test(a_handler_does_not_wait_for_ever),
         cmocka_unit_test(who_holds_all_passes_through),
+        cmocka_unit_test(a_file_is_read_from_its_start),
+        cmocka_unit_test(what_is_no_regular_file_is_not_read),
         cmocka_unit_test(sleeping_is_no_cancellation_point),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

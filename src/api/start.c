@@ -21,6 +21,8 @@ static HAK_COLD void warn_unwritten(const char *setting, const char *file, int e
 {
     char path[2 * OPTION_TEXT_MAX];
     const char *reason = reason_unwritten(error);
+    if (hak_has_no_stderr)
+        return;
     path_of_process(path, sizeof path, file);
     if (reason != NULL)
         os_warn("%s: cannot write to '%s': %s; %s", setting, path, reason, so);
@@ -31,7 +33,7 @@ static HAK_COLD void warn_unwritten(const char *setting, const char *file, int e
 static int open_output(void)
 {
     if (hak_options.output[0] == '\0')
-        return STDERR_FILENO;
+        return hak_has_no_stderr ? -1 : STDERR_FILENO;
     char path[2 * OPTION_TEXT_MAX];
     path_of_process(path, sizeof path, hak_options.output);
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);

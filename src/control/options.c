@@ -21,6 +21,7 @@ struct options hak_options = {
 };
 
 struct option_sources hak_option_sources;
+bool hak_has_no_stderr;
 
 enum type { SIZE, TIME, COUNT, SWITCH, WORD, TEXT };
 enum when { START, LATER };
@@ -271,6 +272,7 @@ static HAK_COLD void read_environment(void)
 {
     static const char prefix[] = "HAKMEM_",
                       conf[] = "HAKMEM_CONF=", whale[] = "HKM_WHALE_CAPACITY=";
+    hak_has_no_stderr = !os_is_open(STDERR_FILENO);
     for (char **e = environ; *e != NULL; e++) {
         if (strncmp(*e, conf, sizeof conf - 1) == 0)
             read_conf(*e + sizeof conf - 1);

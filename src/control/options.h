@@ -40,6 +40,9 @@ extern struct option_sources hak_option_sources __attribute__((visibility("hidde
 
 extern struct options hak_options __attribute__((visibility("hidden")));
 
+/* Standard error was closed when settings were read: what has its number later is a file of the program's. */
+extern bool hak_has_no_stderr __attribute__((visibility("hidden")));
+
 /* Reads HAKMEM_CONF and HAKMEM_<KEY>; nothing in a set-user-ID program. Bad ones are warned about
  * and ignored. */
 void options_read_environment(void);

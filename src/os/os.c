@@ -280,6 +280,14 @@ HAK_COLD bool os_read_file(const char *path, char *out, size_t room)
     return got > 0;
 }
 
+HAK_COLD bool os_is_open(int fd)
+{
+    int saved = errno;
+    bool is_open = syscall(SYS_fcntl, fd, F_GETFD) >= 0;
+    errno = saved;
+    return is_open;
+}
+
 HAK_COLD void os_hold_write_signals(struct write_signals *s)
 {
     uint64_t both = UINT64_C(1) << (SIGXFSZ - 1) | UINT64_C(1) << (SIGPIPE - 1), pending = 0;

@@ -99,6 +99,9 @@ struct write_signals {
 void os_hold_write_signals(struct write_signals *s);
 void os_drop_write_signals(const struct write_signals *s);
 
+/* Whether the descriptor is one of a file at all. */
+bool os_is_open(int fd);
+
 /* Writes to a descriptor, all of it, retrying short writes; without those signals. 0, or the errno. */
 int os_write(int fd, const char *text, size_t length);
 

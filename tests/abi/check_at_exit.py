@@ -1,6 +1,6 @@
 """What is written when a program ends: counters and profile, to where the settings say.
 
-usage: check_at_exit.py PROGRAM    (on hakmem, or linked with it)
+usage: check_at_exit.py PROGRAM FIRST_FILE    (on hakmem, or linked with it)
 """
 
 import os
@@ -14,9 +14,13 @@ FIGURES = re.compile(r"hakmem statistics\nlive_bytes \d+\nheaps [1-9]\d*\n")
 PROFILE_START = b"hakmem1\0"
 
 
+def environment_of(settings: dict[str, str]) -> dict[str, str]:
+    return os.environ | {f"HAKMEM_{name.upper()}": v for name, v in settings.items()}
+
+
 def said(program: str, **settings: str) -> str:
     """Standard error of the program, which must end well."""
-    environment = os.environ | {f"HAKMEM_{name.upper()}": v for name, v in settings.items()}
+    environment = environment_of(settings)
     done = subprocess.run([program], env=environment, capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(f"FAILED: status {done.returncode} with {settings}\n{done.stderr}")
@@ -35,8 +39,22 @@ def only_file(folder: Path) -> Path:
     return found[0]
 
 
+def leaves_files_alone(first_file: str, **settings: str) -> None:
+    """Without standard error its number is that of the first file that the program opens."""
+    with tempfile.TemporaryDirectory(prefix="hakmem-at-exit-") as folder:
+        file = Path(folder) / "file"
+        done = subprocess.run(
+            [first_file, file],
+            env=environment_of(settings),
+            preexec_fn=lambda: os.close(2),
+        )
+        held = file.read_text() if file.exists() else ""
+    expect(done.returncode == 0, f"status {done.returncode} without standard error")
+    expect(held == "mine\n", f"with {settings} the program's file has: {held}")
+
+
 def main() -> None:
-    program = sys.argv[1]
+    program, first_file = sys.argv[1:]
     expect(FIGURES.search(said(program, stats="1")), "no figures on standard error")
     expect(not FIGURES.search(said(program)), "figures that nobody asked for")
     nowhere = "/no/such/folder/of-%p"
@@ -52,6 +70,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="hakmem-at-exit-") as folder:
         expect(said(program, profile_output=f"{folder}/of-%p") == "", "words beside the profile")
         expect(only_file(Path(folder)).read_bytes().startswith(PROFILE_START), "no profile")
+    leaves_files_alone(first_file, stats="1")
+    leaves_files_alone(first_file, stats="1", output=nowhere)
+    leaves_files_alone(first_file, profile_output=nowhere)
     print("at exit: ok")
 
 

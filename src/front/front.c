@@ -241,11 +241,36 @@ static void *clear(void *p, size_t request)
     return memset(p, 0, request - SECURE_WORD);
 }
 
-/* Of its first n bytes, how many from the start on may not be zero. A big block may be mostly fresh: what is not written
- * stays without pages. */
-static HAK_NOINLINE size_t dirty_bytes(const void *p, size_t n)
+enum { SPARSE_SHARE = 4, LOOK_SHARE = 8 };
+
+/* Whether of these bytes, whole pages, so few are there that they are given back instead of written. What is swapped out counts
+ * as not there, and is given back with the rest. */
+static bool few_are_there(char *at, size_t bytes)
 {
-    return unit_word(unit_of(p)) == WORD_BIG ? least_of(n, big_dirty_bytes(p)) : n;
+    return os_resident_pages(at, bytes) * hak_region.page_size <= bytes / SPARSE_SHARE;
+}
+
+/* The end first: where all of it has been written a look at the whole would cost a twelfth of writing it again. */
+static bool is_sparse(char *granule)
+{
+    size_t bytes = GRANULE_SIZE / LOOK_SHARE;
+    return few_are_there(granule + GRANULE_SIZE - bytes, bytes) &&
+           few_are_there(granule, GRANULE_SIZE);
+}
+
+/* Of a big block what lies behind its dirty granules is zero, and these may have few pages: what the program does not write
+ * stays without. */
+static HAK_COLD void *clear_pages(char *p, size_t n)
+{
+    if (unit_word(unit_of(p)) != WORD_BIG)
+        return memset(p, 0, n);
+    size_t part, dirty = least_of(n, big_dirty_bytes(p));
+    for (size_t at = 0; at < dirty; at += part) {
+        part = least_of(dirty - at, GRANULE_SIZE);
+        if (!is_sparse(p + at) || !os_purge(p + at, round_up(part, hak_region.page_size)))
+            memset(p + at, 0, part);
+    }
+    return p;
 }
 
 static HAK_NOINLINE void *zeroed_missed(size_t size)
@@ -256,7 +281,7 @@ static HAK_NOINLINE void *zeroed_missed(size_t size)
     if (p == NULL || zeroed)
         return p;
     size -= SECURE_WORD;
-    return memset(p, 0, is_of_class ? size : dirty_bytes(p, size));
+    return is_of_class ? memset(p, 0, size) : clear_pages(p, size);
 }
 
 void *front_alloc_zeroed_slow(size_t size)
@@ -481,7 +506,14 @@ HAK_INLINE bool still_fits(size_t old, size_t size)
     return size <= old && size >= old / 2 && (!HAK_CHECKED || front_usable_for(1, size) == old);
 }
 
-static void *resize_pages(void *p, uintptr_t word, size_t size)
+/* Whether a run or a big block, larger than `least` when it was made, stays one at that size. A program that goes to and
+ * fro over the border of two kinds would have its block copied each time. */
+HAK_INLINE bool keeps_kind(size_t least, size_t old, size_t size)
+{
+    return size > least || (!HAK_CHECKED && size > least / 2 && size >= old / 2);
+}
+
+static void *resize_pages(void *p, uintptr_t word, size_t old, size_t size)
 {
     void *q = NULL;
     struct heap *h = own_heap(thread_enter());
@@ -489,9 +521,9 @@ static void *resize_pages(void *p, uintptr_t word, size_t size)
     bool sampled = s->sampled;
     uint32_t record = sampled ? sampled_detach(p) : 0;
     s->sampled = false; /* once the block has moved, the line is another's */
-    if (word == WORD_RUN && size > SLAB_MAX && size <= RUN_MAX)
+    if (word == WORD_RUN && keeps_kind(SLAB_MAX, old, size) && size <= RUN_MAX)
         q = run_resize(h, unit_of(p), size) ? p : NULL;
-    else if (word == WORD_BIG && size > RUN_MAX && size <= PTRDIFF_MAX) {
+    else if (word == WORD_BIG && keeps_kind(RUN_MAX, old, size) && size <= PTRDIFF_MAX) {
         s->pages = BIG_PLAIN;
         q = big_resize(unit_of(p), size);
         purge_note_big();
@@ -512,7 +544,7 @@ static HAK_NOINLINE void *realloc_slow(void *p, uintptr_t word, size_t size)
     size_t old = usable_of(p, word);
     if (word == WORD_SAMPLED && still_fits(old, size))
         return p;
-    void *q = word == WORD_RUN || word == WORD_BIG ? resize_pages(p, word, size) : NULL;
+    void *q = word == WORD_RUN || word == WORD_BIG ? resize_pages(p, word, old, size) : NULL;
     if (q == NULL) {
         q = front_alloc(with_headroom(old, size));
         if (q == NULL)

@@ -399,7 +399,7 @@ static void set_aside(struct heap *h, struct outbox *o, bool locked)
 }
 
 /* Programs with few owners never come here: it lies apart. */
-static HAK_NOINLINE void turn_to(struct heap *h, struct outbox *o, struct heap *owner, bool locked)
+static HAK_COLD void turn_to(struct heap *h, struct outbox *o, struct heap *owner, bool locked)
 {
     if (o->last != NULL)
         set_aside(h, o, locked);

@@ -94,10 +94,12 @@ static void test_products(void)
 
 /* An emulator's memory is not the program's. */
 #ifndef HAK_TEST_EMULATED
+#define SPARSE_SIZE (16 * MIB)
+
 /* How many of the pages that the block lies on have memory. Asking touches none of them. */
 static size_t pages_with_memory(const void *block, size_t size)
 {
-    static unsigned char present[16];
+    static unsigned char present[SPARSE_SIZE / 4096 + 1];
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
     const uintptr_t first = (uintptr_t)block & ~(page - 1);
     const size_t pages = ((uintptr_t)block + size - first + page - 1) / page;
@@ -131,6 +133,22 @@ static void test_untouched(void)
         free(blocks[i]);
     }
 }
+
+/* Of a large block that has been used what was never touched has no pages the next time either. */
+static void test_sparse(void)
+{
+    for (size_t round = 0; round < 4; round++) {
+        char *block = (char *)calloc(1, SPARSE_SIZE);
+        CHECK(block != NULL);
+        const size_t touched = pages_with_memory(block, SPARSE_SIZE);
+        CHECK_AT(touched <= SPARSE_SIZE / 4096 / 2, touched);
+        if (round == 3) {
+            CHECK(is_zero(block, SPARSE_SIZE));
+        }
+        block[round] = block[SPARSE_SIZE - 1] = 1;
+        free(block);
+    }
+}
 #endif
 
 int main(void)
@@ -138,6 +156,7 @@ int main(void)
     require_hakmem();
 #ifndef HAK_TEST_EMULATED
     test_untouched();
+    test_sparse();
 #endif
     for (size_t size = 8; size <= 8 * MIB; size = next_size(size, 256)) {
         test_size(size);

@@ -237,6 +237,29 @@ static void too_much_fails_with_enomem(void **state)
     assert_int_equal(errno, ENOMEM);
 }
 
+/* Where frees are checked against sizes each size has its kind. */
+static void realloc_to_and_fro_over_a_border_stays(void **state)
+{
+    static const size_t borders[] = {SLAB_MAX, RUN_MAX};
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LENGTH(borders) && !HAK_CHECKED; i++) {
+        size_t more = borders[i] + borders[i] / 8, less = borders[i] - borders[i] / 8;
+        char *p = front_alloc(more);
+        p[0] = p[less - 1] = 'x';
+        for (int round = 0; round < 3; round++) {
+            assert_ptr_equal(front_realloc(p, less), p);
+            assert_true(front_usable(p, "test") >= less);
+            assert_ptr_equal(front_realloc(p, more), p);
+            assert_true(front_usable(p, "test") >= more);
+        }
+        assert_true(p[0] == 'x' && p[less - 1] == 'x');
+        char *q = front_realloc(p, less / 4); /* what has become small is moved */
+        assert_ptr_not_equal(q, p);
+        assert_int_equal(q[0], 'x');
+        front_free(q);
+    }
+}
+
 static void a_failing_realloc_leaves_the_block(void **state)
 {
     (void)state;
@@ -451,6 +474,7 @@ int main(void)
         cmocka_unit_test(the_last_word_is_not_cleared),
         cmocka_unit_test(alignments_are_kept),
         cmocka_unit_test(realloc_keeps_the_content),
+        cmocka_unit_test(realloc_to_and_fro_over_a_border_stays),
         cmocka_unit_test(a_small_change_stays_in_place),
         cmocka_unit_test(sizes_are_learnt),
         cmocka_unit_test(the_countdown_has_a_bound),

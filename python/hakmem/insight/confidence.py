@@ -49,9 +49,14 @@ class Sampled:
         return max(0.0, 1.0 - self.size / self.weight) if self.weight > 0 else 0.0
 
 
-def of_samples(samples: Iterable[Sampled]) -> Interval:
-    """Of the sum of the weights. What was sampled is there for sure: the least it can be."""
-    value = variance = sure = largest = 0.0
+def of_samples(samples: Iterable[Sampled], spacing: float = 0.0) -> Interval:
+    """Of the sum of the weights. What was sampled is there for sure: the least it can be.
+
+    `spacing`: bytes between samples, which one that was not seen may stand for. It is what bounds
+    a sum of which no sample tells.
+    """
+    value = variance = sure = 0.0
+    largest = spacing**2
     count = 0
     for sample in samples:
         count += 1
@@ -76,11 +81,11 @@ def of_total(value: float, count: int, mean_size: float) -> Interval:
 
 def _gamma(value: float, variance: float, one_more: float) -> tuple[float, float]:
     """`one_more`: what a further sample would add."""
-    if value <= 0 or variance <= 0:
-        return value, value
     low = _quantile(TAIL, value, variance)
     return low, _quantile(1 - TAIL, value + one_more, variance + one_more**2)
 
 
 def _quantile(share: float, mean: float, variance: float) -> float:
+    if mean <= 0 or variance <= 0:
+        return mean
     return float(gammaincinv(mean**2 / variance, share) * variance / mean)

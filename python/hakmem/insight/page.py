@@ -125,7 +125,8 @@ def headline(profile: Profile, suspects: Sequence[Suspect]) -> str:
     if profile.has_ended:
         text = f"{words.size_text(profile.peak.value)} at the peak, {live} left after {age}"
     if not suspects:
-        return f"{text}; no leak suspects"
+        telling = "telling " if profile.is_coarse else ""
+        return f"{text}; no {telling}leak suspects"
     first = suspects[0]
     name = first.stack.culprit.function
     more = f", and {len(suspects) - 1} more" if len(suspects) > 1 else ""

@@ -44,7 +44,7 @@ def print_report(
     rest = len(ranked(stacks, view)) - SITES_SHOWN
     if rest > 0:
         console.print(f"and {count_text(rest)} smaller ones: --html FILE shows all")
-    _print_suspects(console, suspects)
+    _print_suspects(console, suspects, profile.is_coarse)
     if advice := hint(profile, stacks, view):
         console.print(advice)
 
@@ -87,7 +87,10 @@ def _range(interval: Interval) -> str:
     return f"{size_text(interval.low)} to {size_text(interval.high)}"
 
 
-def _print_suspects(console: Console, suspects: Sequence[Suspect]) -> None:
+def _print_suspects(console: Console, suspects: Sequence[Suspect], is_coarse: bool) -> None:
+    if not suspects and is_coarse:
+        console.print("No telling leak suspects by so few samples.")
+        return
     if not suspects:
         console.print("No leak suspects: nothing survives from every quarter of its time.")
         return

@@ -2,13 +2,14 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from math import ceil
 
 from hakmem.errors import HakmemError
 from hakmem.insight.confidence import Interval
 from hakmem.insight.plumbing import is_plumbing, telling
 from hakmem.insight.profile import Profile, Site, merged, peak_of, tight_of, total_of
 from hakmem.insight.symbols import Frame, Symbols
-from hakmem.insight.words import percent_text
+from hakmem.insight.words import percent_text, size_text
 
 OWN_LIBRARY = "libhakmem"
 # Of a view's bytes: if less is in short stacks, the others tell enough.
@@ -111,8 +112,29 @@ def stacks_of(profile: Profile, symbols: Symbols) -> list[Stack]:
     return [Stack(frames, tuple(sites), merged(sites)) for frames, sites in groups.values()]
 
 
+# Samples of what is live that tell enough of it.
+ENOUGH = 100
+
+
 def hint(profile: Profile, stacks: Sequence[Stack], view: View) -> str:
-    """What to do where most is known only as far as malloc's caller; empty if there is no need."""
+    """What to do where the profile tells too little; empty if there is no need."""
+    return _of_spacing(profile) or _of_stacks(profile, stacks, view)
+
+
+def _of_spacing(profile: Profile) -> str:
+    if not profile.is_coarse or not profile.known_live:
+        return ""
+    live, apart = size_text(profile.known_live), size_text(profile.spacing)
+    more = ENOUGH * profile.spacing / profile.known_live
+    rate = ceil(profile.settings.get("profile_rate", 0) * more)
+    return (
+        f"{live} are live, and samples {apart} apart, because so much is allocated and freed: what "
+        f"few of them tell of may be missing here. HAKMEM_PROFILE_RATE={rate} takes more of them."
+    )
+
+
+def _of_stacks(profile: Profile, stacks: Sequence[Stack], view: View) -> str:
+    """Where most is known only as far as malloc's caller."""
     whole = sum(stack.bytes(view) for stack in stacks)
     short = sum(stack.bytes(view) for stack in stacks if stack.is_short)
     if profile.settings.get("profile_unwind") or short <= SHORT_LEAST * whole:

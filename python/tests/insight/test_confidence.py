@@ -70,3 +70,11 @@ def test_total_of_freed_blocks() -> None:
         one = total_of(made.profile().sites[0])
         inside += one.low <= 50_000_000 <= one.high
     assert inside / RUNS >= 0.94
+
+
+def test_what_no_sample_tells_of_is_bounded_by_their_distance() -> None:
+    nothing = of_samples([], 1e6)
+    assert (nothing.value, nothing.low) == (0, 0)
+    assert nothing.high == pytest.approx(3.69e6, rel=0.01)  # exp(-3.69) = 0.025
+    near = of_samples([Sampled(100, 5e5)] * 20)
+    assert of_samples([Sampled(100, 5e5)] * 20, 1e6).high > near.high

@@ -2,15 +2,21 @@
 
 from dataclasses import replace
 
-from synthetic_profile import Simulation
+from synthetic_profile import INTERVAL, Simulation
 
-from hakmem.insight.profile import Profile
+from hakmem.insight.profile import Profile, TimePoint
 from hakmem.insight.views import LIVE, TOTAL, View, hint, stacks_of
 
 
 def said(made: Simulation, view: View = LIVE, **settings: int) -> str:
     profile: Profile = replace(made.profile(), settings=settings)
     return hint(profile, stacks_of(profile, made.symbols), view)
+
+
+def said_of(profile: Profile) -> str:
+    usual = {"profile_interval": INTERVAL, "profile_rate": 500}
+    profile = replace(profile, settings=usual)
+    return hint(profile, (), LIVE)
 
 
 def program(*stacks: tuple[str, ...]) -> Simulation:
@@ -52,3 +58,27 @@ def test_nothing_live_needs_no_hint() -> None:
     made = Simulation()
     made.allocate(made.site("soon_gone"), 16 << 20, 1000, span=(0, 900), life=0.001)
     assert said(made) == ""
+
+
+def test_samples_too_far_apart_are_said_to_be() -> None:
+    made = program(WHOLE)
+    text = said_of(
+        replace(made.profile(), interval=1 << 30, timeline=(TimePoint(1, 1 << 30, 0, 0),))
+    )
+    assert text.startswith("1.00 GiB are live, and samples 1.00 GiB apart")
+    assert "HAKMEM_PROFILE_RATE=50000 " in text
+
+
+def test_samples_as_close_as_usual_are_enough() -> None:
+    made = program(WHOLE)
+    point = TimePoint(1, 1 << 30, 0, 0)
+    assert said_of(replace(made.profile(), timeline=(point,))) == ""
+    little = replace(point, live_bytes=1 << 20)
+    assert said_of(replace(made.profile(), interval=1 << 30, timeline=(little,))) == ""
+
+
+def test_large_blocks_do_not_look_like_samples_far_apart() -> None:
+    made = Simulation()
+    made.allocate(made.site(*WHOLE), 100, 64 << 20)
+    profile = replace(made.profile(), timeline=(TimePoint(1, 1 << 30, 0, 0),))
+    assert profile.spacing == profile.interval

@@ -12,7 +12,7 @@ import click
 from hakmem import __version__
 from hakmem.clone import RELEASE, Clone, find_clone, profile_folder, require_clone
 from hakmem.errors import OWN_FAILURE, HakmemError
-from hakmem.terminal import say
+from hakmem.terminal import accept_all_characters, say
 
 USAGE_ERROR = 2
 INTERRUPTED = 130
@@ -214,6 +214,7 @@ def test(
 def main(arguments: list[str] | None = None) -> int:
     words = sys.argv[1:] if arguments is None else arguments
     running = words[:1] == ["run"]
+    accept_all_characters()
     clone = find_clone()
     name = "./hakmem" if clone else "hakmem"
     try:

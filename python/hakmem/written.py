@@ -11,7 +11,8 @@ def write_file(path: Path, content: str | bytes, folders: bool = False) -> None:
 
     A device or a pipe is written as it is. `folders`: those missing above it are made.
     """
-    data = content.encode() if isinstance(content, str) else content
+    # Names of files come along in texts, and may be of any bytes.
+    data = content.encode(errors="backslashreplace") if isinstance(content, str) else content
     try:
         if folders:
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -33,6 +33,11 @@ def test_text_and_bytes(tmp_path: Path) -> None:
     assert len(list(tmp_path.iterdir())) == 1
 
 
+def test_what_is_no_utf_8_is_written_as_an_escape(tmp_path: Path) -> None:
+    write_file(tmp_path / "file", "heap.\udcff")
+    assert (tmp_path / "file").read_text() == "heap.\\udcff"
+
+
 def test_refused_content_leaves_the_old_one(tmp_path: Path, small_files: None) -> None:
     file = tmp_path / "file"
     write_file(file, "old")

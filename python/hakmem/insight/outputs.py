@@ -40,7 +40,7 @@ def present(
     if files.html:
         from hakmem.insight.page import page
 
-        _write(files.html, page(profile, stacks, leaks).encode())
+        _write(files.html, page(profile, stacks, leaks))
     if files.pprof:
         from hakmem.insight.pprof import pprof
 
@@ -48,11 +48,11 @@ def present(
     if files.collapsed:
         from hakmem.insight.folded import collapsed
 
-        _write(files.collapsed, collapsed(stacks, view).encode())
+        _write(files.collapsed, collapsed(stacks, view))
     if files.speedscope:
         from hakmem.insight.folded import speedscope
 
-        _write(files.speedscope, speedscope(profile, stacks, view).encode())
+        _write(files.speedscope, speedscope(profile, stacks, view))
     if shown:
         from hakmem.insight import terminal
 
@@ -71,6 +71,6 @@ def _why_empty(profile: Profile) -> str:
     )
 
 
-def _write(path: Path, content: bytes) -> None:
+def _write(path: Path, content: str | bytes) -> None:
     write_file(path, content)
     say(f"written: {path}")

@@ -19,6 +19,7 @@ from hakmem import __version__
 from hakmem.insight.profile import Module, Profile, Site, chosen_settings
 from hakmem.insight.symbols import Frame, Symbols
 from hakmem.insight.views import LIVE, OWN_LIBRARY, PEAK, TIGHT, TOTAL, View
+from hakmem.terminal import legible
 
 PACKAGE = "hakmem.pprof"
 NANOS = 1_000_000_000
@@ -127,7 +128,7 @@ class _Writer:
         self.message.string_table.extend(self._strings)
 
     def _text(self, text: str) -> int:
-        return self._strings.setdefault(text, len(self._strings))
+        return self._strings.setdefault(legible(text), len(self._strings))
 
     def _add_header(self, view: View) -> None:
         message, profile = self.message, self._profile

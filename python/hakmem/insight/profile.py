@@ -12,6 +12,7 @@ from pathlib import Path
 
 from hakmem.insight.area import Area, Row, area_of, number, numbers, pid_of
 from hakmem.insight.confidence import FEW, Interval, Sampled, of_samples, of_total
+from hakmem.terminal import legible
 
 # Parts of an object are counted in these.
 OBJECT = 1024
@@ -83,7 +84,7 @@ class Module:
 
     @property
     def name(self) -> str:
-        return Path(self.path).name or "[anonymous]"
+        return legible(Path(self.path).name) or "[anonymous]"
 
     @property
     def is_file(self) -> bool:
@@ -340,7 +341,7 @@ def _program(maps_text: str) -> str:
     for line in maps_text.splitlines():
         match = MAPS_LINE.fullmatch(line.rstrip())
         if match and match[5].startswith("/"):
-            return match[5]
+            return legible(match[5])
     return "?"
 
 

@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 
 from hakmem.errors import HakmemError
+from hakmem.terminal import legible
 
 HEADER = re.compile(
     r"([0-9a-f]+)-([0-9a-f]+) (\S{4}) ([0-9a-f]+) ([0-9a-f]+:[0-9a-f]+) (\d+) *(.*)"
@@ -126,7 +127,7 @@ def _mapping(head: re.Match[str], figures: dict[str, int], flags: frozenset[str]
         permissions=permissions,
         offset=int(offset, 16),
         inode=int(inode),
-        path=path,
+        path=legible(path),
         flags=flags,
         **figures,
     )
@@ -198,7 +199,7 @@ def read_process(pid: int) -> Process:
         raise HakmemError(f"process {pid} has no memory: it has ended, or is the kernel's")
     program = ""
     with contextlib.suppress(OSError):
-        program = str((proc(pid) / "exe").readlink())
+        program = legible(str((proc(pid) / "exe").readlink()))
     return Process(pid, program, mappings, read_threads(pid))
 
 

@@ -144,7 +144,7 @@ class _File:
         return tuple(
             Frame(
                 function=CLONE.sub("", one.symbol),
-                module=self._path.name,
+                module=self._module.name,
                 file=one.full_path or "",
                 line=one.line,
                 inlined=one is not found[-1],
@@ -176,7 +176,10 @@ class _File:
         """Of the debug file if there is one, else of the file itself."""
         for path in (*self._debug_files(), self._path):
             try:
-                entry = next(iter(Archive.open(str(path)).iter_objects()), None)
+                # The package takes a path of UTF-8 only: the file is opened for it.
+                with path.open("rb") as file:
+                    archive = Archive.open(f"/proc/self/fd/{file.fileno()}")
+                entry = next(iter(archive.iter_objects()), None)
                 if entry is not None:
                     return entry.make_symcache()
             except (SymbolicError, OSError):

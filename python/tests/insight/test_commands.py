@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -131,6 +132,21 @@ def test_files(hakmem: Run, file: Path, tmp_path: Path) -> None:
     assert names["collapsed"].read_text().startswith(f"app+0x200;app+0x100 {30 << 20}\n")
     assert json.loads(names["speedscope"].read_text())["profiles"]
     assert "40.0 MiB live" in names["html"].read_text(encoding="utf-8")
+
+
+def test_files_with_names_that_are_no_utf_8(hakmem: Run, file: Path, tmp_path: Path) -> None:
+    file.write_bytes(file.read_bytes().replace(b"none/app", b"none/\xffapp"))
+    outputs = [tmp_path / f"out.{kind}" for kind in ("pprof", "collapsed", "speedscope", "html")]
+    options = [word for path in outputs for word in (f"--{path.suffix[1:]}", path)]
+    for arguments in (["report", file], ["report", file, *options], ["why", file]):
+        result = hakmem(*arguments)
+        assert result.returncode == 0, result.stderr
+    assert f"\N{REPLACEMENT CHARACTER}app+0x100 {30 << 20}\n" in outputs[1].read_text()
+    folded, page = tmp_path / "diff.folded", tmp_path / "diff.html"
+    result = hakmem("diff", file, file, "--collapsed", folded, "--html", page, "--json")
+    assert result.returncode == 0, result.stderr
+    named = file.rename(tmp_path / os.fsdecode(b"heap.\xff"))
+    assert hakmem("why", named).returncode == 0
 
 
 def test_running_process(hakmem: Run, tmp_path: Path) -> None:

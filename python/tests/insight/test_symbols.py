@@ -1,5 +1,6 @@
 """Names of addresses, from files that a compiler made for the test."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -89,6 +90,14 @@ def test_without_debug_information_functions_have_names(program: Path, tmp_path:
     run("strip", "--strip-debug", program, "-o", copy)
     (frame,) = Symbols([mapped(copy)]).frames(address_in(copy, "grow"))
     assert (frame.function, frame.file, frame.line) == ("app::Cache<long>::grow", "", 0)
+
+
+def test_path_that_is_no_utf_8(program: Path, tmp_path: Path) -> None:
+    copy = tmp_path / os.fsdecode(b"app\xff")
+    shutil.copy(program, copy)
+    frame = Symbols([mapped(copy)]).frames(address_in(program, "grow"))[-1]
+    assert frame.function == "app::Cache<long>::grow"
+    assert frame.module == "app\N{REPLACEMENT CHARACTER}"
 
 
 def stripped(program: Path, folder: Path, link: bool) -> tuple[Path, Path]:

@@ -12,7 +12,7 @@ import click
 from hakmem import __version__
 from hakmem.clone import RELEASE, Clone, find_clone, profile_folder, require_clone
 from hakmem.errors import OWN_FAILURE, HakmemError
-from hakmem.terminal import accept_all_characters, say
+from hakmem.terminal import prepare_streams, say
 
 USAGE_ERROR = 2
 INTERRUPTED = 130
@@ -214,11 +214,15 @@ def test(
 def main(arguments: list[str] | None = None) -> int:
     words = sys.argv[1:] if arguments is None else arguments
     running = words[:1] == ["run"]
-    accept_all_characters()
+    failed = OWN_FAILURE if running else 1
+    prepare_streams()
     clone = find_clone()
     name = "./hakmem" if clone else "hakmem"
     try:
-        status = cli.main(words, prog_name=name, standalone_mode=False, obj=clone)
+        try:
+            status = cli.main(words, prog_name=name, standalone_mode=False, obj=clone)
+        finally:
+            sys.stdout.flush()
         return int(status or 0)
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()
@@ -228,9 +232,12 @@ def main(arguments: list[str] | None = None) -> int:
         return OWN_FAILURE if running else USAGE_ERROR
     except HakmemError as error:
         say(str(error))
-        return error.status or (OWN_FAILURE if running else 1)
+        return error.status or failed
+    except BrokenPipeError:
+        # Nobody reads on: nothing to say.
+        return failed
     except OSError as error:
         say(str(error))
-        return OWN_FAILURE if running else 1
+        return failed
     except (KeyboardInterrupt, click.Abort):
         return INTERRUPTED

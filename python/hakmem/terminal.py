@@ -1,7 +1,19 @@
-"""What a person sees: one-line messages and progress on standard error."""
+"""What a person sees: one-line messages and progress on standard error; the standard streams."""
 
+from __future__ import annotations
+
+import contextlib
 import io
+import os
 import sys
+from typing import TYPE_CHECKING, TextIO
+
+from hakmem.errors import HakmemError
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
+STREAMS = {"stdin": "r", "stdout": "w", "stderr": "w"}
 
 
 def legible(name: str) -> str:
@@ -9,10 +21,53 @@ def legible(name: str) -> str:
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
-def accept_all_characters() -> None:
-    """What standard output's encoding lacks becomes an escape, as it does on standard error."""
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")
+class _Errors(io.FileIO):
+    """Standard error: what cannot be said changes nothing of what a command does."""
+
+    def write(self, data: ReadableBuffer, /) -> int:
+        with contextlib.suppress(OSError):
+            return super().write(data)
+        return memoryview(data).nbytes
+
+
+class _Output(io.FileIO):
+    """Standard output: what cannot be written is an error like any other, and only once."""
+
+    refused = False
+
+    def write(self, data: ReadableBuffer, /) -> int:
+        if self.refused:
+            return memoryview(data).nbytes
+        try:
+            return super().write(data)
+        except OSError as error:
+            self.refused = True
+            if isinstance(error, BrokenPipeError):
+                raise
+            raise HakmemError(f"cannot write standard output: {error.strerror}") from None
+
+
+def prepare_streams() -> None:
+    """Before anything else is opened, which would get the number of a stream that is closed."""
+    for name, mode in STREAMS.items():
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: PTH123, SIM115
+    for name, kind in (("stdout", _Output), ("stderr", _Errors)):
+        stream = getattr(sys, name)
+        # Not those of a test, say.
+        if stream is getattr(sys, f"__{name}__"):
+            setattr(sys, name, _stream(stream, kind))
+
+
+def _stream(standard: TextIO, kind: type[io.FileIO]) -> TextIO:
+    """The same with another way to write; what its encoding lacks becomes an escape."""
+    raw = kind(standard.fileno(), "wb", closefd=False)
+    return io.TextIOWrapper(
+        io.BufferedWriter(raw),
+        encoding=standard.encoding,
+        errors="backslashreplace",
+        line_buffering=standard is sys.stderr or raw.isatty(),
+    )
 
 
 def say(message: str) -> None:

@@ -1,5 +1,6 @@
 """Options that several commands share, and the kinds of values they take."""
 
+import contextlib
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +10,7 @@ import click
 
 DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|min|h)?")
 SECONDS = {None: 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+DAY_S = 24 * 3600.0
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -27,6 +29,24 @@ class Duration(click.ParamType[float]):
         if match is None:
             self.fail(f"'{value}' is no time; write 90, 90s, 5m or 1h", param, ctx)
         return float(match[1]) * SECONDS[match[2]]
+
+
+class Seconds(click.ParamType[float]):
+    """Between two looks: no more than a day, which every way to wait can take."""
+
+    name = "seconds"
+
+    def __init__(self, least: float) -> None:
+        self.least = least
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        with contextlib.suppress(ValueError):
+            found = float(str(value))
+            if self.least <= found <= DAY_S:
+                return found
+        self.fail(f"'{value}' is no number from {self.least:g} to {DAY_S:g}", param, ctx)
 
 
 def file_path(exists: bool = False) -> click.Path:

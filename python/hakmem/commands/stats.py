@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from hakmem.cli import examples
-from hakmem.commands.options import file_path
+from hakmem.commands.options import Seconds, file_path
 from hakmem.commands.printing import printed
 from hakmem.insight import text
 from hakmem.insight.area import area_of, pid_of
@@ -41,9 +41,7 @@ PROMETHEUS_SUFFIX = ".prom"
     metavar="FILE",
     help="Into this file, which is replaced at once; FILE.prom: for node_exporter.",
 )
-@click.option(
-    "--interval", type=click.FloatRange(min=0.01), metavar="SECONDS", help="Again and again."
-)
+@click.option("--interval", type=Seconds(0.01), metavar="SECONDS", help="Again and again.")
 @click.option(
     "--listen", metavar="[ADDR:]PORT", help="Serve /metrics over HTTP, to this machine only."
 )

@@ -10,6 +10,7 @@ from functools import partial
 import click
 
 from hakmem.cli import examples
+from hakmem.commands.options import Seconds
 from hakmem.errors import HakmemError
 from hakmem.insight.area import GoneError
 from hakmem.insight.watch import Everyone, Watch
@@ -24,7 +25,7 @@ QUIT = (ord("q"), ord("Q"), ESCAPE)
 @click.option("--once", is_flag=True, help="One picture, also where there is no terminal.")
 @click.option(
     "--interval",
-    type=click.FloatRange(min=0.1),
+    type=Seconds(0.1),
     default=2.0,
     show_default=True,
     metavar="SECONDS",

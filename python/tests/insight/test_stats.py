@@ -140,6 +140,15 @@ def test_a_file_that_cannot_be_written(
     assert f"cannot write '{target}'" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("command", [["stats", "1"], ["top", "--once"]])
+@pytest.mark.parametrize("interval", ["nan", "inf", "1e300", "0", "-1", "often"])
+def test_intervals_that_are_none(
+    command: list[str], interval: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*command, f"--interval={interval}"]) == 2
+    assert f"'{interval}' is no number from 0." in capsys.readouterr().err
+
+
 def test_interval_goes_on_until_the_process_ends(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

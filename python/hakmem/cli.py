@@ -112,6 +112,7 @@ def run(
     profile. The exit status is CMD's own, with --report 128+N if signal N ended it; 125 if hakmem
     failed, 126 if CMD cannot be run, 127 if it is not found.
     """
+    from hakmem.launch import become, checked_library, with_preload
     from hakmem.settings import load_profile, merged_environment
 
     if command and (quick or as_json):
@@ -122,10 +123,8 @@ def run(
     environment = merged_environment(os.environ, values, conf)
     if stats:
         environment["HAKMEM_STATS"] = "1"
-    preload = library or _library(clone)
+    preload = checked_library(library) if library else _library(clone)
     if command:
-        from hakmem.launch import become, with_preload
-
         if report:
             from hakmem.insight.recorder import record
 

@@ -2,8 +2,10 @@
 
 import errno
 import os
+import re
 import shutil
 import signal
+import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
@@ -13,6 +15,7 @@ from hakmem.errors import CANNOT_RUN, NOT_FOUND, HakmemError
 from hakmem.insight.programs import read_program
 from hakmem.terminal import say
 
+LOADERS_REASON = re.compile(r"cannot be preloaded \((.*)\): ignored")
 IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 
 
@@ -30,6 +33,40 @@ def with_preload(environment: Mapping[str, str], library: Path) -> dict[str, str
         result["LD_LIBRARY_PATH"] = _joined(environment.get("LD_LIBRARY_PATH"), folder)
     result["LD_PRELOAD"] = _joined(name, environment.get("LD_PRELOAD"))
     return result
+
+
+def not_preloaded(library: Path, environment: Mapping[str, str]) -> str | None:
+    """Why the loader does not take the library, which it says and goes on; None: it does."""
+    if not library.exists():
+        return f"there is no {library}"
+    wanted = with_preload(environment, library)
+    result = subprocess.run(
+        ["/bin/cat", "/proc/self/maps"],
+        env=wanted,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+    names = [Path(part).resolve().name for part in wanted["LD_PRELOAD"].split(":")]
+    if result.returncode == 0 and all(f"/{name}" in result.stdout for name in names):
+        return None
+    said = result.stderr.strip().splitlines() or [f"exit status {result.returncode}"]
+    reason = LOADERS_REASON.search(said[-1])
+    return f"{library} cannot be preloaded: {reason[1] if reason else said[-1]}"
+
+
+def checked_library(library: Path) -> Path:
+    """What a user names as --library: nothing would run on what the loader passes over."""
+    # No setting comes along, which could make it write files.
+    own = {name: value for name, value in os.environ.items() if name == "LD_LIBRARY_PATH"}
+    problem = not_preloaded(library, own)
+    if problem is None:
+        program = read_program(library)
+        if program is None or program.defined:
+            return library
+        problem = f"{library} has no malloc"
+    raise HakmemError(f"--library: {problem}; name a build of hakmem: libhakmem.so")
 
 
 def _joined(*parts: str | None) -> str:

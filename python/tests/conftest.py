@@ -27,11 +27,13 @@ def compiler() -> str:
 
 @pytest.fixture(scope="session")
 def marker_library(compiler: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A library whose constructor says that it was preloaded; the folder has a blank in it."""
+    """A malloc whose constructor says that it was preloaded; the folder has a blank in it."""
     folder = tmp_path_factory.mktemp("a folder")
     source = folder / "marker.c"
     source.write_text(
         "#include <unistd.h>\n"
+        "void *__libc_malloc(unsigned long);\n"
+        "void *malloc(unsigned long size) { return __libc_malloc(size); }\n"
         "__attribute__((constructor)) static void mark(void) {\n"
         '    if (write(2, "preloaded\\n", 10) < 0) return;\n'
         "}\n"

@@ -51,6 +51,18 @@ def test_own_failures(
     own_failure(arguments, status, message)
 
 
+@pytest.mark.parametrize(
+    ("library", "message"), [("/etc/passwd", "invalid ELF header"), ("libm.so.6", "has no malloc")]
+)
+def test_library_that_serves_nothing(hakmem: Run, library: str, message: str) -> None:
+    path = next(Path("/").glob(f"usr/lib/*/{library}"), library)
+    result = hakmem("run", "--library", path, "--", "echo", "started")
+    assert (result.returncode, result.stdout) == (125, "")
+    assert message in result.stderr
+    assert "libhakmem.so" in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
 def test_broken_program_cannot_run(hakmem: Run, marker_library: Path, tmp_path: Path) -> None:
     program = tmp_path / "broken"
     program.write_bytes(b"\x7fELF\0\0\0\0 not really")

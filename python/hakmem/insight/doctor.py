@@ -61,9 +61,10 @@ def examine_command(
     _preload_file(root / LD_SO_PRELOAD, None, report)
     if library is None:
         report.problem("library", "there is no library yet", "build it: ./hakmem build")
+        loadable = False
     else:
-        _settings_of(library, environment, report)
-    report.active = able and library is not None and _loadable(library, report)
+        loadable = _loadable(library, environment, report)
+    report.active = able and loadable
     examine_system(Proc(root, None), report)
     return report
 
@@ -141,11 +142,17 @@ def _own_malloc(program: Program | None, report: Report) -> bool:
     return True
 
 
-def _loadable(library: Path, report: Report) -> bool:
-    if os.access(library, os.R_OK):
-        return True
-    report.problem("library", f"{library} cannot be read", "check the path and its permissions")
-    return False
+def _loadable(library: Path, environment: Mapping[str, str], report: Report) -> bool:
+    """Whether it is hakmem: only then can it be asked for its settings."""
+    if not os.access(library, os.R_OK):
+        report.problem("library", f"{library} cannot be read", "check the path and its permissions")
+        return False
+    try:
+        _settings_of(library, environment, report)
+    except HakmemError as error:
+        report.problem("library", str(error), "name a build of hakmem: libhakmem.so")
+        return False
+    return True
 
 
 # ---- a process
@@ -368,8 +375,11 @@ def _figures(
         numbers = numbers_of(attach(pid), pid)
     except NoAreaError as error:
         report.note("live area", str(error))
-        if library is not None:
-            _settings_of(library, environment, report)
+        try:
+            if library is not None:
+                _settings_of(library, environment, report)
+        except HakmemError as refusal:
+            report.note("settings", str(refusal))
         return
     report.ok("live area", f"is there; threads' heaps: {len(numbers.threads)}")
     report.version = numbers.version
@@ -411,11 +421,7 @@ def _own_library(proc: Proc, files: list[Mapped], library: Path | None) -> Path 
 
 
 def _settings_of(library: Path, environment: Mapping[str, str], report: Report) -> None:
-    try:
-        answer = ask(library, environment)
-    except HakmemError as error:
-        report.note("settings", str(error))
-        return
+    answer = ask(library, environment)
     report.version = answer.version
     report.settings = list(answer.settings)
     for line in answer.warnings:

@@ -12,6 +12,7 @@ from hakmem.clone import Clone, profile_folder
 from hakmem.errors import HakmemError
 from hakmem.lab.model import Arm
 from hakmem.lab.peers_build import RECIPES
+from hakmem.launch import checked_library
 from hakmem.settings import conf_keys, load_profile
 from hakmem.terminal import say
 
@@ -41,7 +42,7 @@ def settings_arm(name: str, library: Path, conf: str) -> Arm:
 def hakmem_arm(library: Path | None, clone: Clone | None) -> Arm:
     """The library given, or the clone's release build, brought up to date first."""
     if library is not None:
-        return library_arm(SUBJECT, library, library.name)
+        return library_arm(SUBJECT, checked_library(library), library.name)
     if clone is None:
         raise HakmemError("there is no clone to build hakmem in; name a build: --library PATH")
     return library_arm(SUBJECT, ensure_library(clone))

@@ -9,14 +9,14 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import IO
 
 from hakmem.clone import Clone
 from hakmem.errors import HakmemError
 from hakmem.lab.model import Arm, Case, Sample
-from hakmem.launch import with_preload
+from hakmem.launch import not_preloaded, with_preload
 
 LAUNCHER_SOURCE = Path(__file__).with_name("launcher.c")
 # The launcher's own failure, and what it ends with if the command cannot be run or is not there.
@@ -248,23 +248,5 @@ def preload_problem(arm: Arm, base: Mapping[str, str]) -> str | None:
     """Why an arm's library would not be in use: the loader only warns of one it cannot load."""
     if arm.preload is None:
         return None
-    if not arm.preload.exists():
-        return f"there is no {arm.preload}"
-    probe = Case("", (), 1, "", "", "", ("/bin/cat", "/proc/self/maps"), 60)
-    environment = environment_for(probe, arm, base)
-    result = subprocess.run(
-        probe.command,
-        env=environment,
-        capture_output=True,
-        text=True,
-        errors="replace",
-        check=False,
-    )
-    wanted = [Path(part) for part in environment["LD_PRELOAD"].split(":")]
-    missing = [part for part in wanted if f"/{part.resolve().name}" not in result.stdout]
-    if result.returncode == 0 and not missing:
-        return None
-    said = result.stderr.strip().splitlines()
-    return f"{arm.preload} cannot be preloaded: " + (
-        said[-1] if said else f"exit status {result.returncode}"
-    )
+    probe = Case("", (), 1, "", "", "", (), 60)
+    return not_preloaded(arm.preload, environment_for(probe, replace(arm, preload=None), base))

@@ -379,6 +379,14 @@ def test_asking_what_is_no_library(tmp_path: Path) -> None:
         ask(file, {})
 
 
+def test_command_on_what_is_no_library(tmp_path: Path) -> None:
+    file = tmp_path / "libhakmem.so"
+    file.write_text("nothing\n")
+    report = examine_command(Path("/bin/sh"), file, {})
+    assert report.active is False
+    assert "cannot be asked" in one(report, "problem", "library")
+
+
 # What is printed.
 
 

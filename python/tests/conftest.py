@@ -44,6 +44,15 @@ def marker_library(compiler: str, tmp_path_factory: pytest.TempPathFactory) -> P
     return library
 
 
+@pytest.fixture(scope="session")
+def library() -> Path:
+    """The clone's own build, for what only hakmem itself can be asked."""
+    found = ROOT / "build" / "release" / "libhakmem.so"
+    if not found.exists():
+        pytest.skip("the library is not built")
+    return found
+
+
 OwnFailure = Callable[[list[str], int, str], None]
 
 

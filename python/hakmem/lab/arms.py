@@ -10,6 +10,7 @@ from hakmem import __version__
 from hakmem.build import ensure_library
 from hakmem.clone import Clone, profile_folder
 from hakmem.errors import HakmemError
+from hakmem.insight.library_settings import ask
 from hakmem.lab.model import Arm
 from hakmem.lab.peers_build import RECIPES
 from hakmem.launch import checked_library
@@ -30,13 +31,24 @@ def library_arm(name: str, library: Path, version: str = __version__) -> Arm:
 
 def profile_arm(name: str, library: Path, clone: Clone | None, profile: str) -> Arm:
     values = load_profile(profile_folder(clone), profile)
-    return Arm(name, f"{__version__}, profile {profile}", library, values, "hakmem")
+    arm = Arm(name, f"{__version__}, profile {profile}", library, values, "hakmem")
+    return checked(arm, library)
 
 
 def settings_arm(name: str, library: Path, conf: str) -> Arm:
     """`conf` is "key:value,..." as a user types it."""
     conf_keys(conf)
-    return Arm(name, f"{__version__}, {conf}", library, {"HAKMEM_CONF": conf}, "hakmem")
+    arm = Arm(name, f"{__version__}, {conf}", library, {"HAKMEM_CONF": conf}, "hakmem")
+    return checked(arm, library)
+
+
+def checked(arm: Arm, library: Path) -> Arm:
+    """The library knows its settings and their bounds, and names what was probably meant."""
+    wrong = ask(library, arm.environment).warnings
+    if wrong:
+        said = "; ".join(line.removeprefix("hakmem: ") for line in wrong)
+        raise HakmemError(f"arm {arm.name}: {said}")
+    return arm
 
 
 def hakmem_arm(library: Path | None, clone: Clone | None) -> Arm:

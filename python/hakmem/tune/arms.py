@@ -6,8 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from hakmem.errors import HakmemError
-from hakmem.insight.library_settings import ask
-from hakmem.lab.arms import library_arm
+from hakmem.lab.arms import checked, library_arm
 from hakmem.lab.model import Arm, matching
 from hakmem.settings import conf_items, load_profile
 
@@ -49,9 +48,7 @@ def arms_to_try(library: Path, profiles: Path, added: Iterable[str], only: str |
             raise HakmemError(f"--arm {text}: there is an arm '{arm.name}' already")
         arms[arm.name] = arm
     chosen = [plain, *(matching(list(arms.values()), only) if only else arms.values())]
-    for arm in chosen:
-        _check(library, arm)
-    return chosen
+    return [checked(arm, library) for arm in chosen]
 
 
 def settings_arm(plain: Arm, name: str, conf: str) -> Arm:
@@ -71,11 +68,3 @@ def _added(plain: Arm, profiles: Path, text: str) -> Arm:
     if ":" in text:
         return settings_arm(plain, text, text)
     return profile_arm(plain, profiles, text)
-
-
-def _check(library: Path, arm: Arm) -> None:
-    """The library knows its settings and their bounds, and names what was probably meant."""
-    wrong = ask(library, arm.environment).warnings
-    if wrong:
-        said = "; ".join(line.removeprefix("hakmem: ") for line in wrong)
-        raise HakmemError(f"arm {arm.name}: {said}")

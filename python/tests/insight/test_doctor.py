@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from conftest import ROOT
 
 from hakmem.commands.doctor import doctor
 from hakmem.errors import HakmemError
@@ -19,7 +18,6 @@ from hakmem.insight.doctor import examine_command, examine_machine, examine_proc
 from hakmem.insight.findings import Report
 from hakmem.insight.library_settings import ask
 
-LIBRARY = ROOT / "build" / "release" / "libhakmem.so"
 PID = 4711
 LIMITS = """\
 Limit                     Soft Limit           Hard Limit           Units
@@ -31,13 +29,6 @@ Max address space         {space:<20} unlimited            bytes
 """
 
 Tree = Callable[[dict[str, str]], Path]
-
-
-@pytest.fixture
-def library() -> Path:
-    if not LIBRARY.exists():
-        pytest.skip("the library is not built")
-    return LIBRARY
 
 
 @pytest.fixture

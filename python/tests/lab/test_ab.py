@@ -3,12 +3,14 @@
 import json
 import shutil
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from hakmem.clone import Clone
 from hakmem.errors import HakmemError
+from hakmem.insight.library_settings import Answer
 from hakmem.lab.ab import commit_of, side
 from hakmem.lab.arms import chosen_arms, forced_glibc, library_arm
 from hakmem.lab.model import Arm
@@ -80,13 +82,26 @@ def test_revision_is_built_once(clone: Clone) -> None:
     assert first.preload.is_relative_to(clone.root / "build" / "ab" / commit)
 
 
-def test_settings_and_profiles(clone: Clone) -> None:
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A library without settings is asked for them."""
+
+    def ask(library: Path, environment: Mapping[str, str]) -> Answer:
+        wrong = ("hakmem: no",) if "wrong" in str(environment) else ()
+        return Answer("", (), wrong)
+
+    monkeypatch.setattr("hakmem.lab.arms.ask", ask)
+
+
+def test_settings_and_profiles(clone: Clone, asked: None) -> None:
     assert side("a", "retain:1M,huge_pages:0", clone).environment == {
         "HAKMEM_CONF": "retain:1M,huge_pages:0"
     }
     assert side("b", "profile:lean", clone).environment == {"HAKMEM_RETAIN": "1M"}
     with pytest.raises(HakmemError, match="no profile named 'fat'; there are: lean"):
         side("b", "profile:fat", clone)
+    with pytest.raises(HakmemError, match="arm b wrong:1: no"):
+        side("b", "wrong:1", clone)
 
 
 def test_libraries(clone: Clone, tmp_path: Path) -> None:
@@ -107,7 +122,7 @@ def test_both_sides_the_same_stay_two(clone: Clone) -> None:
     assert side("a", ".", clone).name != side("b", ".", clone).name
 
 
-def test_choice_of_arms(tmp_path: Path) -> None:
+def test_choice_of_arms(tmp_path: Path, asked: None) -> None:
     hakmem = library_arm("hakmem", tmp_path / "lib.so")
     peers = [Arm(name, "", tmp_path) for name in ("jemalloc", "jemalloc-debian", "tcmalloc")]
     available = [GLIBC, *peers]

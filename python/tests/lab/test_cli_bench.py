@@ -61,14 +61,23 @@ def test_json_to_standard_output(compare: Run) -> None:
     assert {row["allocator"] for row in json.loads(done.stdout)["rows"]} == {"glibc", "hakmem"}
 
 
-def test_one_crashing_arm_is_a_row(compare: Run, tmp_path: Path) -> None:
+def test_one_crashing_arm_is_a_row(compare: Run, library: Path, tmp_path: Path) -> None:
     script = 'if [ -n "$HAKMEM_CONF" ]; then echo oh no >&2; kill -ABRT $$; fi'
-    done = compare("--", "sh", "-c", script, arms="glibc,hakmem,retain:1M")
+    words = ("--library", library, "--", "sh", "-c", script)
+    done = compare(*words, arms="glibc,hakmem,retain:1M")
     assert done.returncode == 0, done.stderr
     assert "oh no" in done.stderr
     assert "SIGABRT" in rows(tmp_path)["retain:1M"]["failed"]
     assert rows(tmp_path)["glibc"]["failed"] is None
     assert "SIGABRT" in done.stdout
+
+
+@pytest.mark.parametrize("wrong", ["retian:1M", "retain:much"])
+def test_settings_that_the_library_does_not_know(compare: Run, library: Path, wrong: str) -> None:
+    done = compare("--library", library, "--", "true", arms=f"glibc,{wrong}")
+    assert done.returncode == 1
+    assert f"hakmem: arm {wrong}: " in done.stderr
+    assert "is ignored" in done.stderr
 
 
 def test_command_that_works_nowhere(compare: Run) -> None:

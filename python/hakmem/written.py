@@ -1,5 +1,6 @@
 """Files that a command writes: whole, or not at all."""
 
+import errno
 import os
 from pathlib import Path
 
@@ -24,8 +25,31 @@ def write_file(path: Path, content: str | bytes, folders: bool = False) -> None:
         raise HakmemError(f"cannot write '{path}': {error.strerror}") from None
 
 
+def try_file(path: Path, folders: bool = False) -> None:
+    """Before what it is for has taken its time: could the file be written? It stays as it is."""
+    try:
+        if folders:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        if path.exists() and not path.is_file():
+            if not os.access(path, os.W_OK):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        else:
+            part = _part(path.resolve())
+            part.touch()
+            part.unlink()
+    except OSError as error:
+        raise HakmemError(
+            f"cannot write '{path}': {error.strerror}; name a file in a folder that is there and "
+            "that you may write to"
+        ) from None
+
+
+def _part(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{os.getpid()}.part")
+
+
 def _replace(path: Path, data: bytes) -> None:
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    part = _part(path)
     try:
         part.write_bytes(data)
         if path.exists():

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hakmem.errors import HakmemError
-from hakmem.written import write_file
+from hakmem.written import try_file, write_file
 
 MOST = 1 << 16
 
@@ -61,6 +61,26 @@ def test_full_device() -> None:
 def test_no_folder(tmp_path: Path) -> None:
     with pytest.raises(HakmemError, match=r"cannot write '.*/none/file': No such file"):
         write_file(tmp_path / "none" / "file", "x")
+
+
+def test_trying_leaves_a_file_as_it_is(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    try_file(file)
+    assert not list(tmp_path.iterdir())
+    file.write_text("old")
+    try_file(file)
+    assert file.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [file]
+    try_file(Path("/dev/null"))
+    try_file(tmp_path / "a" / "b", folders=True)
+
+
+def test_trying_names_what_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(HakmemError, match=r"cannot write '.*/none/file': No such file"):
+        try_file(tmp_path / "none" / "file")
+    with pytest.raises(HakmemError, match=r"cannot write '.*/file/x': .*; name a file in a folder"):
+        try_file(tmp_path / "file" / "x", folders=True)
 
 
 def test_mode_and_link_stay(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from hakmem.clone import RELEASE, Clone, require_clone
 from hakmem.commands.options import file_path, method_options, output_options
 from hakmem.errors import HakmemError
 from hakmem.terminal import say
+from hakmem.written import try_file
 
 if TYPE_CHECKING:
     from hakmem.commands.output import Targets
@@ -140,6 +141,12 @@ def bench(
     if (a or b) and (arms or library):
         raise click.UsageError("--a and --b compare hakmem with itself, without --arms, --library")
     home = require_clone(clone)
+    targets = Targets(
+        json_file, html, png, None if saved else cache_folder(home) / "results", markdown
+    )
+    targets.check()
+    if save_baseline:
+        try_file(save_baseline)
     if (a or b) and goals:
         raise click.UsageError("--goals is about other allocators, without --a and --b")
     choice = Choice(
@@ -148,13 +155,11 @@ def bench(
     if saved:
         if layers or setup_peers or replace(choice, goals=False).measures_something:
             raise click.UsageError("--from shows what was measured: without options to measure by")
-        targets = Targets(json_file, html, png, None, markdown)
         return _conclude(*_load(saved), targets, against, save_baseline, home if goals else None)
     if setup_peers:
         _set_up_peers(home)
         if not (layers or against or save_baseline or choice.measures_something):
             return 0
-    targets = Targets(json_file, html, png, cache_folder(home) / "results", markdown)
     if layers:
         return _layers(choice, layers, targets, command_line())
     if against:

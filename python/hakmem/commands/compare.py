@@ -91,6 +91,8 @@ def compare(
     from hakmem.launch import find_program
 
     cache = cache_folder(clone)
+    targets = Targets(json_file, html, png, cache / "results", markdown)
+    targets.check()
     launcher = ensure_launcher(cache)
     case = command_case(command, timeout, driver, ready, launcher)
     glibc, *peers = available(clone)
@@ -107,7 +109,6 @@ def compare(
     plan = Plan(limit, rounds, least, seed=seed, warm_every_arm=True)
     question = Question([case], chosen, subject, plan, _known(metrics))
     results = measure(question, Executor(launcher, cache / "failures"), command_line())
-    targets = Targets(json_file, html, png, cache / "results", markdown)
     return _conclude(results, case, subject, targets, cache / "failures")
 
 

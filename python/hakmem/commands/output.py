@@ -8,7 +8,7 @@ from pathlib import Path
 
 from hakmem.lab.model import Results
 from hakmem.terminal import say
-from hakmem.written import write_file
+from hakmem.written import try_file, write_file
 
 STDOUT = Path("-")
 
@@ -22,6 +22,21 @@ class Targets:
     png: Path | None
     folder: Path | None
     markdown: Path | None = None
+
+    def check(self) -> None:
+        """Before minutes are spent: whether all of it can be written."""
+        if not self.prints_json:
+            self._try(self.json_file, "figures")
+        self._try(self.html, "page")
+        if self.markdown is not None:
+            try_file(self.markdown)
+        if self.png is not None:
+            try_file(self.png / "picture.png", folders=True)
+
+    def _try(self, given: Path | None, stem: str) -> None:
+        path = given or (self.folder / stem if self.folder else None)
+        if path is not None:
+            try_file(path, folders=True)
 
     def write(self, results: Results, stem: str) -> None:
         name = f"{stem}-{results.when.partition('+')[0].replace(':', '')}"
@@ -38,7 +53,6 @@ class Targets:
         from hakmem.lab.report import write_html, write_pngs
 
         if page is not None:
-            page.parent.mkdir(parents=True, exist_ok=True)
             write_html(results, page)
             say(f"report: {page}")
         if self.png is not None:

@@ -13,6 +13,7 @@ from hakmem.commands.command_case import case_options, command_case, show_failur
 from hakmem.commands.options import Duration, file_path, library_option, seed_option
 from hakmem.errors import HakmemError
 from hakmem.terminal import say
+from hakmem.written import try_file, write_file
 
 if TYPE_CHECKING:
     from hakmem.lab.model import Arm, Case, Sample
@@ -22,6 +23,7 @@ DEFAULT_BUDGET_S = 600.0
 FEWEST_RUNS = 3
 STDOUT = Path("-")
 INTERRUPTED = 130
+PICTURES = (".png", ".svg", ".pdf")
 EXAMPLES = """\b
 Examples:
   ./hakmem tune -- python3 script.py
@@ -115,7 +117,7 @@ def tune(
     from hakmem.tune.screen import watching
     from hakmem.tune.session import Limits, Search
 
-    _check_output(output)
+    _check_outputs(output, json_file, plot)
     goal = parse_goal(goal_text)
     if driver and "mean_memory" in goal.weights:
         raise HakmemError(f"--goal {goal}: the mean memory of a server is not looked at")
@@ -133,12 +135,15 @@ def tune(
     return _conclude(search, command_line(), output, json_file, plot)
 
 
-def _check_output(output: Path) -> None:
+def _check_outputs(output: Path, json_file: Path | None, plot: Path | None) -> None:
     """Before minutes are spent."""
     if output.suffix != ".env":
         raise HakmemError(f"--output {output}: a profile's name ends in .env")
-    if not output.absolute().parent.is_dir():
-        raise HakmemError(f"--output {output}: there is no folder {output.parent}")
+    if plot is not None and plot.suffix not in PICTURES:
+        raise HakmemError(f"--plot {plot}: a picture's name ends in {', '.join(PICTURES)}")
+    for path in (output, json_file, plot):
+        if path is not None and path != STDOUT:
+            try_file(path)
 
 
 def _telling(run: Run, case: Case, failures: Path) -> Run:
@@ -179,7 +184,7 @@ def _conclude(
         if json_file == STDOUT:
             click.echo(text)
         else:
-            json_file.write_text(text + "\n", encoding="utf-8")
+            write_file(json_file, text + "\n")
             say(f"figures: {json_file}")
     if plot is not None:
         report.plot(search, plot)

@@ -107,6 +107,10 @@ def test_time_out_is_a_failure(compare: Run) -> None:
         (("--ready", "80"), "--ready belongs to --driver"),
         (("--arms", "glibc,hoard"), "no allocator named 'hoard'"),
         (("--driver", "true"), "--ready PORT or REGEX"),
+        (("--json", "/proc/r.json"), "cannot write '/proc/r.json': "),
+        (("--html", "/proc/none/r.html"), "cannot write '/proc/none/r.html': "),
+        (("--png", "/proc/none"), "cannot write '/proc/none/picture.png': "),
+        (("--markdown", "/proc/r.md"), "cannot write '/proc/r.md': "),
     ],
 )
 def test_users_mistakes_are_named(compare: Run, words: tuple[str, ...], said: str) -> None:
@@ -114,6 +118,7 @@ def test_users_mistakes_are_named(compare: Run, words: tuple[str, ...], said: st
     assert done.returncode in (1, 2)
     assert said in done.stderr
     assert "Traceback" not in done.stderr
+    assert "measuring" not in done.stderr
 
 
 def test_every_run_reads_all_of_the_input(

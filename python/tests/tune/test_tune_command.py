@@ -75,7 +75,10 @@ def test_json_alone_on_standard_output(tune: Run) -> None:
         (("--only", "("), "no regular expression"),
         (("--goal", "speed"), "'speed' is none of time"),
         (("--output", "here.txt"), "ends in .env"),
-        (("--output", "no/where.env"), "there is no folder no"),
+        (("--output", "no/where.env"), "cannot write 'no/where.env': No such file"),
+        (("--json", "no/where.json"), "cannot write 'no/where.json': No such file"),
+        (("--plot", "no/where.png"), "cannot write 'no/where.png': No such file"),
+        (("--plot", "arms.foo"), "--plot arms.foo: a picture's name ends in .png"),
         (("--goal", "mean_memory", "--driver", "true", "--ready", "1"), "a server"),
     ],
 )

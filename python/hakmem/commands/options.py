@@ -28,7 +28,10 @@ class Duration(click.ParamType[float]):
         match = DURATION.fullmatch(str(value))
         if match is None:
             self.fail(f"'{value}' is no time; write 90, 90s, 5m or 1h", param, ctx)
-        return float(match[1]) * SECONDS[match[2]]
+        found = float(match[1]) * SECONDS[match[2]]
+        if not found:
+            self.fail(f"'{value}' is too short; write 90, 90s, 5m or 1h", param, ctx)
+        return found
 
 
 class Seconds(click.ParamType[float]):

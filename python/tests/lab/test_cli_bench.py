@@ -103,6 +103,8 @@ def test_time_out_is_a_failure(compare: Run) -> None:
     ("words", "said"),
     [
         (("--budget", "soon"), "'soon' is no time"),
+        (("--budget", "0"), "'0' is too short"),
+        (("--timeout", "0s"), "'0s' is too short"),
         (("--metric", "beauty"), "--metric beauty: not one of time_s"),
         (("--ready", "80"), "--ready belongs to --driver"),
         (("--arms", "glibc,hoard"), "no allocator named 'hoard'"),

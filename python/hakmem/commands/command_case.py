@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import sys
 from collections.abc import Callable, Sequence
@@ -14,6 +15,7 @@ import click
 
 from hakmem.commands.options import Duration
 from hakmem.errors import HakmemError
+from hakmem.launch import find_program
 from hakmem.terminal import say
 
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 DEFAULT_TIMEOUT_S = 600.0
 NAME_LENGTH = 60
 SHOWN_LINES = 10
+PORT_MAX = 65535
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -56,19 +59,20 @@ def command_case(
     from hakmem.elf import preload_obstacle
     from hakmem.lab import serve
     from hakmem.lab.model import Case
-    from hakmem.launch import find_program
 
     program = find_program(command[0], os.environ)
     obstacle = preload_obstacle(program)
     if obstacle:
         raise HakmemError(f"{obstacle}: no other allocator can be preloaded into it")
     words = tuple(command)
-    if driver:
-        port = ready or _port_in(command)
+    if driver is not None:
+        _check_driver(driver)
+        port = _port_in(command) if ready is None else ready
+        _check_ready(port)
         script = Path(serve.__file__)
         prefix = (sys.executable, "-I", "-S", str(script), "--launcher", str(launcher))
         words = (*prefix, "--ready", port, "--driver", driver, "--", *command)
-    elif ready:
+    elif ready is not None:
         raise click.UsageError("--ready belongs to --driver")
     title = shlex.join(command)
     short = title if len(title) <= NAME_LENGTH else f"{title[: NAME_LENGTH - 3]}..."
@@ -84,6 +88,31 @@ def command_case(
         group="command",
         self_preloading=driver is not None,
     )
+
+
+def _check_driver(driver: str) -> None:
+    try:
+        words = shlex.split(driver)
+    except ValueError as error:
+        raise HakmemError(f"--driver {driver}: {error}; quote it as for a shell") from None
+    if not words:
+        raise HakmemError(f"--driver '{driver}' names no command")
+    # Not there, or not to be run: said before the server is started again and again.
+    find_program(words[0], os.environ)
+
+
+def _check_ready(ready: str) -> None:
+    """As serve.py takes it: a number is a port, all else a pattern."""
+    if ready.isdecimal():
+        if not 0 < int(ready) <= PORT_MAX:
+            raise HakmemError(f"--ready {ready}: a port is a number from 1 to {PORT_MAX}")
+        return
+    try:
+        re.compile(ready)
+    except re.error as error:
+        raise HakmemError(f"--ready {ready} is no regular expression: {error}") from None
+    if not ready:
+        raise HakmemError("--ready '' is neither a port nor a regular expression")
 
 
 def _port_in(command: Sequence[str]) -> str:

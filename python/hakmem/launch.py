@@ -13,7 +13,7 @@ from typing import NoReturn
 from hakmem.elf import preload_obstacle, program_behind
 from hakmem.errors import CANNOT_RUN, NOT_FOUND, HakmemError
 from hakmem.insight.programs import read_program
-from hakmem.terminal import say
+from hakmem.terminal import say, shortened
 
 LOADERS_REASON = re.compile(r"cannot be preloaded \((.*)\): ignored")
 IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
@@ -74,20 +74,29 @@ def _joined(*parts: str | None) -> str:
 
 
 def find_program(command: str, environment: Mapping[str, str]) -> Path:
+    name = shortened(command) or "''"
     if "/" in command:
         path = Path(command)
-        if not path.exists():
-            raise HakmemError(f"{command}: not found", NOT_FOUND)
+        if not os.access(path, os.F_OK):
+            raise HakmemError(f"{name}: not found", NOT_FOUND)
         if path.is_dir() or not os.access(path, os.X_OK):
-            raise HakmemError(f"{command}: cannot be run", CANNOT_RUN)
+            raise HakmemError(f"{name}: cannot be run", CANNOT_RUN)
         return path
     search = environment.get("PATH", os.defpath)
     found = shutil.which(command, path=search)
     if found:
         return Path(found)
-    if any((Path(folder) / command).is_file() for folder in search.split(":")):
-        raise HakmemError(f"{command}: cannot be run", CANNOT_RUN)
-    raise HakmemError(f"{command}: not found", NOT_FOUND)
+    if any(_is_file(Path(folder) / command) for folder in search.split(":")):
+        raise HakmemError(f"{name}: cannot be run", CANNOT_RUN)
+    raise HakmemError(f"{name}: not found", NOT_FOUND)
+
+
+def _is_file(path: Path) -> bool:
+    """Not where the folder may not be searched, or the name is too long for it."""
+    try:
+        return path.is_file()
+    except OSError:
+        return False
 
 
 def become(command: Sequence[str], environment: Mapping[str, str]) -> NoReturn:
@@ -157,7 +166,7 @@ def _without_preload(environment: Mapping[str, str]) -> dict[str, str]:
 
 def _refused(command: Sequence[str], error: OSError) -> HakmemError:
     status = NOT_FOUND if error.errno == errno.ENOENT else CANNOT_RUN
-    return HakmemError(f"{command[0]}: {error.strerror}", status)
+    return HakmemError(f"{shortened(command[0])}: {error.strerror}", status)
 
 
 def _script(path: Path, command: Sequence[str]) -> list[str] | None:

@@ -13,12 +13,18 @@ from hakmem.errors import HakmemError
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
+NAME_LENGTH = 60
 STREAMS = {"stdin": "r", "stdout": "w", "stderr": "w"}
 
 
 def legible(name: str) -> str:
     """The name of a file as text, also where its bytes are no UTF-8."""
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def shortened(text: str) -> str:
+    """For a line that is to be read, whatever somebody typed."""
+    return text if len(text) <= NAME_LENGTH else f"{text[: NAME_LENGTH - 3]}..."
 
 
 class _Errors(io.FileIO):

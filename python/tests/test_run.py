@@ -1,5 +1,6 @@
 """`hakmem run`: the program is unchanged but for what it was asked to be run with."""
 
+import errno
 import os
 import signal
 from pathlib import Path
@@ -7,7 +8,8 @@ from pathlib import Path
 import pytest
 from conftest import OwnFailure, Run
 
-from hakmem.launch import with_preload
+from hakmem.errors import HakmemError
+from hakmem.launch import find_program, with_preload
 
 
 def test_exit_status_is_the_programs(hakmem: Run, marker_library: Path) -> None:
@@ -37,6 +39,8 @@ def test_options_after_the_program_are_the_programs(hakmem: Run, marker_library:
     [
         (["--", "no-such-program"], 127, "not found"),
         (["--", "/no/such/program"], 127, "not found"),
+        (["--", "n" * 5000], 127, f"hakmem: {'n' * 57}...: not found"),
+        (["--", "/" + "n" * 5000], 127, f"hakmem: /{'n' * 56}...: not found"),
         (["--", "/etc/passwd"], 126, "cannot be run"),
         (["--", "/etc"], 126, "cannot be run"),
         (["--conf", "nonsense", "--", "true"], 125, "nonsense"),
@@ -61,6 +65,16 @@ def test_library_that_serves_nothing(hakmem: Run, library: str, message: str) ->
     assert message in result.stderr
     assert "libhakmem.so" in result.stderr
     assert len(result.stderr.splitlines()) == 1
+
+
+def test_folder_that_may_not_be_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path) -> bool:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+
+    monkeypatch.setattr(Path, "is_file", refuse)
+    with pytest.raises(HakmemError, match="nosuch: not found") as caught:
+        find_program("nosuch", {"PATH": str(tmp_path)})
+    assert caught.value.status == 127
 
 
 def test_broken_program_cannot_run(hakmem: Run, marker_library: Path, tmp_path: Path) -> None:

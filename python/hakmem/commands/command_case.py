@@ -16,13 +16,12 @@ import click
 from hakmem.commands.options import Duration
 from hakmem.errors import HakmemError
 from hakmem.launch import find_program
-from hakmem.terminal import say
+from hakmem.terminal import say, shortened
 
 if TYPE_CHECKING:
     from hakmem.lab.model import Case, Results
 
 DEFAULT_TIMEOUT_S = 600.0
-NAME_LENGTH = 60
 SHOWN_LINES = 10
 PORT_MAX = 65535
 
@@ -75,9 +74,8 @@ def command_case(
     elif ready is not None:
         raise click.UsageError("--ready belongs to --driver")
     title = shlex.join(command)
-    short = title if len(title) <= NAME_LENGTH else f"{title[: NAME_LENGTH - 3]}..."
     return Case(
-        name=short,
+        name=shortened(title),
         arguments=tuple(command[1:]),
         threads=1,
         unit="run",

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Literal
 
 from hakmem.errors import HakmemError
+from hakmem.terminal import shortened
 
 MAGIC = b"hakmem"
 LAYOUT = b"1\0"
@@ -211,6 +212,8 @@ def load(path: Path) -> Area:
         raise HakmemError(f"{source} is neither a process id nor a file") from None
     except IsADirectoryError:
         raise HakmemError(f"{source} is a folder, not a profile") from None
+    except OSError as error:
+        raise HakmemError(f"'{shortened(str(path))}' cannot be read: {error.strerror}") from None
     except _UnfinishedError:
         raise HakmemError(f"{source} is not a profile of hakmem, or not a whole one") from None
 

@@ -140,6 +140,13 @@ def test_a_file_that_cannot_be_written(
     assert f"cannot write '{target}'" in capsys.readouterr().err
 
 
+def test_names_that_are_too_long(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["stats", "n" * 5000]) == 1
+    assert (
+        capsys.readouterr().err == f"hakmem: '{'n' * 57}...' cannot be read: File name too long\n"
+    )
+
+
 @pytest.mark.parametrize("command", [["stats", "1"], ["top", "--once"]])
 @pytest.mark.parametrize("interval", ["nan", "inf", "1e300", "0", "-1", "often"])
 def test_intervals_that_are_none(

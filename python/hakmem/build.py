@@ -91,8 +91,14 @@ def build(clone: Clone, preset: str, target: str | None = None) -> None:
 
 @contextmanager
 def _one_build_at_a_time(folder: Path) -> Iterator[None]:
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "hakmem-lock").open("w") as lock:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        opened = (folder / "hakmem-lock").open("w")
+    except OSError as error:
+        raise HakmemError(
+            f"cannot build in {folder}: {error.strerror}; clone hakmem to a folder of your own"
+        ) from None
+    with opened as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 

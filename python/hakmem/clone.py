@@ -27,10 +27,10 @@ class Clone:
 def find_clone() -> Clone | None:
     """The clone whose `hakmem` script started this process, if one did.
 
-    The variable is taken out of the environment: programs run on hakmem must not see it, for
-    the library reads every HAKMEM_ variable as a setting.
+    The variable is taken out of the environment: it is nothing to the programs that are run. Its
+    name does not begin with HAKMEM_, or a library preloaded into this process would complain of it.
     """
-    root = os.environ.pop("HAKMEM_CLONE", None)
+    root = os.environ.pop("CLONE_OF_HAKMEM", None)
     return Clone(Path(root)) if root else None
 
 

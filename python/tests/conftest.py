@@ -80,7 +80,7 @@ def hakmem(tmp_path: Path) -> Run:
         inherited = {k: v for k, v in os.environ.items() if not k.startswith(("HAKMEM_", "LD_"))}
         return subprocess.run(
             [sys.executable, "-I", "-m", "hakmem", *map(str, arguments)],
-            env=inherited | {"HAKMEM_CLONE": str(clone)} | (environment or {}),
+            env=inherited | {"CLONE_OF_HAKMEM": str(clone)} | (environment or {}),
             capture_output=True,
             text=True,
             check=False,

@@ -143,9 +143,16 @@ def test_budget_names_what_was_left_out(clone: Clone) -> None:
     assert report.left_out == ["asan"]
 
 
+def test_folder_that_cannot_be_built_in(clone: Clone) -> None:
+    lock = clone.build_folder("release") / "hakmem-lock"
+    lock.mkdir(parents=True)
+    with pytest.raises(HakmemError, match=r"cannot build in .*: Is a directory; clone hakmem to"):
+        build.build(clone, "release")
+
+
 def test_last_line_is_the_count(clone: Clone) -> None:
     command = [sys.executable, "-I", "-m", "hakmem", "test", "--preset", "release"]
-    environment = os.environ | {"HAKMEM_CLONE": str(clone.root)}
+    environment = os.environ | {"CLONE_OF_HAKMEM": str(clone.root)}
     plain = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert plain.returncode == 1
     assert plain.stdout.endswith("\n1 passed, 1 failed, 0 skipped\n")

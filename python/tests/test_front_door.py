@@ -3,10 +3,12 @@
 import os
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
 
+NOBODY = 65534
 SCRIPT = Path(__file__).parents[2] / "hakmem"
 # Each does what the script needs of it; what apt-get installs, pkg-config then knows.
 TOOLS = {
@@ -63,3 +65,25 @@ def test_nothing_is_configured_again_where_nothing_is_installed(clone: Path) -> 
     configured.touch()
     assert run(clone, "test") == ""
     assert configured.exists()
+
+
+def test_clone_of_another_user_is_left_as_it_is(clone: Path) -> None:
+    """Nobody's rights where root runs the tests, who may write everywhere."""
+    (clone / ".venv" / "interpreter").write_text("another")
+    with tempfile.TemporaryDirectory() as place:
+        theirs = Path(place) / "clone"
+        shutil.copytree(clone, theirs)
+        for folder in (Path(place), theirs, theirs / ".venv"):
+            folder.chmod(0o555)
+        result = subprocess.run(
+            [theirs / "hakmem", "stats"],
+            user=NOBODY if os.geteuid() == 0 else None,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert result.returncode == 125
+        assert len(result.stderr.splitlines()) == 1
+        assert f"{theirs} belongs to " in result.stderr
+        for folder in (Path(place), theirs, theirs / ".venv"):
+            folder.chmod(0o755)

@@ -109,7 +109,7 @@ def test_environment(hakmem: Run, marker_library: Path) -> None:
     assert values["HAKMEM_MAGAZINE_MAX"] == "16"
     assert values["LD_LIBRARY_PATH"] == f"/somewhere:{marker_library.parent}"
     assert "HAKMEM_RETAIN" not in values
-    assert "HAKMEM_CLONE" not in values
+    assert "CLONE_OF_HAKMEM" not in values
 
 
 def test_preload_goes_before_what_is_preloaded() -> None:

@@ -22,7 +22,7 @@ def main() -> int:
     parser.add_argument("--source", type=Path, required=True)
     parser.add_argument("--build", type=Path, required=True)
     arguments = parser.parse_args()
-    os.environ.pop("HAKMEM_CLONE", None)
+    os.environ.pop("CLONE_OF_HAKMEM", None)
     with tempfile.TemporaryDirectory(prefix="hakmem-wheel-") as name:
         folder = Path(name)
         python, pip = environment(folder)

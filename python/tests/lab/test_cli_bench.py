@@ -12,7 +12,7 @@ import pytest
 from synthetic_results import suite_results
 
 # The suite and the goals are the clone's.
-IN_CLONE = {"HAKMEM_CLONE": str(Path(__file__).resolve().parents[3])}
+IN_CLONE = {"CLONE_OF_HAKMEM": str(Path(__file__).resolve().parents[3])}
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 

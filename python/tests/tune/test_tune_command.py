@@ -107,7 +107,7 @@ def test_interrupted_on_a_terminal(tune: Run, tmp_path: Path) -> None:
         stdout=subprocess.PIPE,
         stderr=terminal,
         text=True,
-        env=os.environ | {"HAKMEM_CLONE": str(ROOT), "TERM": "xterm"},
+        env=os.environ | {"CLONE_OF_HAKMEM": str(ROOT), "TERM": "xterm"},
     )
     os.close(terminal)
     seen = b""

@@ -1,9 +1,11 @@
 """Runs a program and makes the report of its heap when it ends."""
 
+import contextlib
 import os
 import re
 import shlex
 import signal
+import socket
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -54,6 +56,49 @@ class ResidentMemory:
             self.pause_s *= 2
 
 
+class Witness:
+    """A process that notes which signals it gets: those of all its group, the program among them.
+
+    The kernel gives such a signal to a group as a whole, so the witness has it when we have it.
+    """
+
+    def __init__(self) -> None:
+        """The signals are blocked already, and stay so in the witness."""
+        self._seen: set[int] = set()
+        self._asking, asked = socket.socketpair()
+        self._pid = os.fork()
+        if self._pid == 0:
+            try:
+                self._asking.close()
+                _bear_witness(asked)
+            finally:
+                os._exit(0)
+        asked.close()
+
+    def saw(self, signo: int) -> bool:
+        """Whether the signal that came here went to the whole group."""
+        # Nobody is left to ask where somebody has ended the witness.
+        with contextlib.suppress(OSError):
+            self._asking.send(b"?")
+            self._seen.update(self._asking.recv(signal.NSIG))
+        found = signo in self._seen
+        self._seen.discard(signo)
+        return found
+
+    def end(self) -> None:
+        self._asking.close()
+        os.waitpid(self._pid, 0)
+
+
+def _bear_witness(asked: socket.socket) -> None:
+    """Until the other end is closed, or its process has ended."""
+    while asked.recv(1):
+        seen = {0}
+        while info := signal.sigtimedwait(FORWARDED, 0):
+            seen.add(info.si_signo)
+        asked.send(bytes(seen))
+
+
 def record(command: Sequence[str], environment: Mapping[str, str], page: Path) -> int:
     """The program's exit status, 128+N for signal N; the report never changes it."""
     if not page.parent.is_dir():
@@ -77,19 +122,23 @@ def _run(command: Sequence[str], environment: Mapping[str, str]) -> tuple[int, i
     waited = {*FORWARDED, signal.SIGCHLD}
     # Blocked before the program is there, so that none is lost between.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, waited)
+    witness = Witness()
     try:
         pid = start(command, environment, before)
         memory = ResidentMemory(pid)
         while True:
             memory.look()
             info = signal.sigtimedwait(waited, memory.pause_s)
-            # What the terminal sends goes to the program anyway; what a process sent came here.
-            if info and info.si_signo != signal.SIGCHLD and info.si_code <= 0:
-                os.kill(pid, info.si_signo)
+            if info and info.si_signo != signal.SIGCHLD:
+                is_everyones = witness.saw(info.si_signo) and os.getpgid(pid) == os.getpgrp()
+                # What the terminal sends goes to the program anyway.
+                if info.si_code <= 0 and not is_everyones:
+                    os.kill(pid, info.si_signo)
             ended, status = os.waitpid(pid, os.WNOHANG)
             if ended:
                 return pid, status, memory
     finally:
+        witness.end()
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 

@@ -149,6 +149,41 @@ def test_signals_reach_the_program(marker_library: Path, tmp_path: Path) -> None
         assert len(threads) == 1
 
 
+COUNTING = """
+import signal, sys, time
+count = 0
+def note(*_):
+    global count
+    count += 1
+signal.signal(signal.SIGINT, note)
+print("ready", flush=True)
+while not count:
+    time.sleep(0.01)
+time.sleep(1)
+print(count)
+"""
+
+
+@pytest.mark.parametrize("to_group", [True, False])
+def test_signal_is_delivered_once(marker_library: Path, tmp_path: Path, to_group: bool) -> None:
+    """Also one that goes to the group, which the program is in too."""
+    command = [sys.executable, "-I", "-m", "hakmem", "run", "--library", str(marker_library)]
+    command += ["--report", str(tmp_path / "page.html"), "--", sys.executable, "-S", "-c", COUNTING]
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("HAKMEM_")}
+    with subprocess.Popen(
+        command,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    ) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == b"ready\n"
+        (os.killpg if to_group else os.kill)(child.pid, signal.SIGINT)
+        assert child.stdout.read() == b"1\n"
+        assert child.wait(timeout=300) == 0
+
+
 def test_memory_over_weeks_stays_small() -> None:
     memory = ResidentMemory(os.getpid())
     for _ in range(3 * MOST_POINTS):

@@ -282,13 +282,22 @@ def from_area(
         shown_ms=number(row, "shown_ms"),
         now_ms=now_ms or max([number(row, "changed_ms"), *(site.last_ms for site in sites)]),
         settings={name: number(settings, name) for name in settings},
-        sites=tuple(site for site in sites if site.samples),
+        sites=_with_peak([site for site in sites if site.samples]),
         blocks=tuple(_block(row) for row in area.table("blocks").rows() if number(row, "address")),
         timeline=tuple(point for point in points if point.ms),
         modules=modules_of(area.maps_text, area.build_ids),
         page=page,
         taken_at=time.time() if taken_at is None else taken_at,
         source=area.source,
+    )
+
+
+def _with_peak(sites: Sequence[Site]) -> tuple[Site, ...]:
+    """The library notes a peak when it is over: where more is live than at the last, it is now."""
+    if sum(site.live_bytes for site in sites) <= sum(site.peak_bytes for site in sites):
+        return tuple(sites)
+    return tuple(
+        replace(site, peak_bytes=site.live_bytes, peak_objects=site.live_objects) for site in sites
     )
 
 

@@ -16,11 +16,11 @@ MAPS = "560000000000-560000100000 r-xp 00000000 fe:00 12    /opt/none/app\n"
 STACKS = [[0x560000000101, 0x560000000201], [0x560000000301, 0x560000000201]]
 
 
-def area(samples: tuple[int, int], interval: int = 524288) -> bytes:
-    return built(samples, interval).data
+def area(samples: tuple[int, int], interval: int = 524288, peak: bool = True) -> bytes:
+    return built(samples, interval, peak).data
 
 
-def built(samples: tuple[int, int], interval: int = 524288):  # noqa: ANN201
+def built(samples: tuple[int, int], interval: int = 524288, peak: bool = True):  # noqa: ANN201
     """Two call stacks with so many live samples of 1 MiB each."""
     sites, blocks, words = [], [], []
     for index, (stack, count) in enumerate(zip(STACKS, samples, strict=True)):
@@ -33,8 +33,8 @@ def built(samples: tuple[int, int], interval: int = 524288):  # noqa: ANN201
                 "live_objects": count * OBJECT,
                 "total_bytes": 2 * count << 20,
                 "total_objects": 2 * count * OBJECT,
-                "peak_bytes": count << 20,
-                "peak_objects": count * OBJECT,
+                "peak_bytes": peak * count << 20,
+                "peak_objects": peak * count * OBJECT,
                 "first_ms": 2000,
                 "last_ms": 90_000,
                 "samples": 2 * count,
@@ -118,6 +118,15 @@ def test_json(hakmem: Run, file: Path) -> None:
     assert found["totals"]["total"]["value"] == 80 << 20
     assert [site["bytes"] for site in found["sites"]] == [60 << 20, 20 << 20]
     assert found["suspects"] == []
+
+
+def test_peak_of_what_only_grows(tmp_path: Path) -> None:
+    """No peak is over yet: it is now."""
+    path = tmp_path / "growing"
+    path.write_bytes(area((30, 10), peak=False) + MAPS.encode())
+    profile = profile_of(str(path))
+    assert [site.peak_bytes for site in profile.sites] == [30 << 20, 10 << 20]
+    assert profile.peak.value == 40 << 20
 
 
 def test_files(hakmem: Run, file: Path, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The figures that tables amount to."""
 
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,12 @@ def test_figures_are_as_added_by_hand(of_file: Numbers) -> None:
     assert {name: of_file[name] for name in EXPECTED} == EXPECTED
     assert (of_file.pid, of_file.command, of_file.version) == (77, "a-server", "9.9.9")
     assert of_file.uptime_ms == 60000
+
+
+def test_peak_of_what_only_grows_is_now(of_file: Numbers) -> None:
+    assert of_file["sampled_peak_bytes"] > of_file["sampled_live_bytes"]
+    growing = replace(of_file, process=of_file.process | {"sampled_peak": 0})
+    assert growing["sampled_peak_bytes"] == growing["sampled_live_bytes"]
 
 
 def test_a_file_has_no_resident_memory_but_all_else(of_file: Numbers) -> None:

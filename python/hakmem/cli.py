@@ -11,6 +11,7 @@ import click
 
 from hakmem import __version__
 from hakmem.clone import RELEASE, Clone, find_clone, profile_folder, require_clone
+from hakmem.commands.options import file_path
 from hakmem.errors import OWN_FAILURE, HakmemError
 from hakmem.terminal import prepare_streams, say
 
@@ -78,7 +79,7 @@ def cli() -> None:
 @click.option(
     "--report",
     metavar="FILE",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=file_path(),
     help="When CMD ends, write a page about its heap: what it held, and where that came from.",
 )
 @click.option(

@@ -1,10 +1,16 @@
 //! Links libhakmem: from the folder that LIBHAKMEM_DIR names, else where pkg-config finds it.
 
 use std::env;
+use std::path::Path;
 use std::process::Command;
 
 fn folder() -> String {
     if let Ok(folder) = env::var("LIBHAKMEM_DIR") {
+        let library = Path::new(&folder).join("libhakmem.a");
+        assert!(
+            library.exists(),
+            "LIBHAKMEM_DIR={folder}: there is no libhakmem.a in that folder"
+        );
         return folder;
     }
     let found = Command::new("pkg-config")

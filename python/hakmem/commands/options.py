@@ -1,6 +1,7 @@
 """Options that several commands share, and the kinds of values they take."""
 
 import contextlib
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -52,8 +53,36 @@ class Seconds(click.ParamType[float]):
         self.fail(f"'{value}' is no number from {self.least:g} to {DAY_S:g}", param, ctx)
 
 
+class ProcessId(click.ParamType[int]):
+    """Of a process that may be there."""
+
+    name = "pid"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int:
+        text = str(value)
+        if not (text.isascii() and text.isdigit() and int(text)):
+            self.fail(f"'{text}' is no process id", param, ctx)
+        return int(text)
+
+
+class FilePath(click.Path):
+    """A file's name, which nothing is not: it would be the folder."""
+
+    def convert(
+        self,
+        value: str | os.PathLike[str],
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> str | bytes | os.PathLike[str]:
+        if not str(value):
+            self.fail("'' is no file", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 def file_path(exists: bool = False) -> click.Path:
-    return click.Path(dir_okay=False, exists=exists, path_type=Path)
+    return FilePath(dir_okay=False, exists=exists, path_type=Path)
 
 
 def output_options(command: Command) -> Command:

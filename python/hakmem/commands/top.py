@@ -2,6 +2,7 @@
 
 import contextlib
 import curses
+import json
 import locale
 import sys
 import time
@@ -10,7 +11,7 @@ from functools import partial
 import click
 
 from hakmem.cli import examples
-from hakmem.commands.options import Seconds
+from hakmem.commands.options import ProcessId, Seconds
 from hakmem.errors import HakmemError
 from hakmem.insight.area import GoneError
 from hakmem.insight.watch import Everyone, Watch
@@ -21,7 +22,7 @@ ESCAPE = 27
 QUIT = (ord("q"), ord("Q"), ESCAPE)
 
 
-@click.command(epilog=examples("top", "top 4711", "top 4711 --once"))
+@click.command(epilog=examples("top", "top 4711", "top 4711 --once", "top --once --json"))
 @click.option("--once", is_flag=True, help="One picture, also where there is no terminal.")
 @click.option(
     "--interval",
@@ -31,14 +32,20 @@ QUIT = (ord("q"), ord("Q"), ESCAPE)
     metavar="SECONDS",
     help="Between two looks.",
 )
-@click.argument("pid", type=click.IntRange(min=1), required=False)
-def top(once: bool, interval: float, pid: int | None) -> int:
+@click.option("--json", "as_json", is_flag=True, help="With --once: as JSON.")
+@click.argument("pid", type=ProcessId(), required=False)
+def top(once: bool, interval: float, as_json: bool, pid: int | None) -> int:
     """Watch the memory of a process, or of all of yours that run on hakmem.
 
     The process is not stopped and does not notice. Leave with q. Rates are those since the last
     look; --once has none.
     """
+    if as_json and not once:
+        raise click.UsageError("--json shows one look: add --once")
     view = Everyone() if pid is None else Watch.begin(pid)
+    if as_json:
+        click.echo(json.dumps(view.as_json(), indent=2))
+        return 0
     if once or not (sys.stdout.isatty() and sys.stdin.isatty()):
         _print(view)
         return 0

@@ -45,6 +45,9 @@ BUILD_ID = re.compile(r"^build-id ([0-9a-f]+) ([0-9a-f]+)\n?", re.MULTILINE)
 # A process that has just started may be writing its area: looked at this often before giving up.
 ATTEMPTS = 20
 PAUSE_S = 0.01
+REFUSED_TO_ROOT = (
+    "not even as root: in a container start that with --cap-add SYS_PTRACE, or look from outside"
+)
 
 Value = int | tuple[int, ...]
 Row = dict[str, Value]
@@ -192,6 +195,9 @@ class Area:
 def area_of(target: str) -> Area:
     """Of a process id or a profile's file."""
     pid = pid_of(target)
+    if not target:
+        # As a path it would be the folder.
+        raise HakmemError("'' is neither a process id nor a file")
     return load(Path(target)) if pid is None else attach(pid)
 
 
@@ -473,6 +479,8 @@ def _not_permitted(pid: int) -> str:
         owner = pwd.getpwuid(uid).pw_name
     except KeyError:
         owner = f"user {uid}"
+    if os.geteuid() == 0:
+        return f"not permitted to look at process {pid}, {REFUSED_TO_ROOT}"
     remedy = "run as root" if uid in (0, os.geteuid()) else f"run as {owner} or root"
     return f"not permitted to look at process {pid}: {remedy}"
 

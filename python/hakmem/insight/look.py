@@ -1,10 +1,9 @@
 """Looking at processes and profiles that a user named, once or again and again."""
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from hakmem.errors import HakmemError
-from hakmem.insight.area import NoAreaError, attach, load, pid_of
+from hakmem.insight.area import NoAreaError, area_of, attach, pid_of
 from hakmem.insight.numbers import Numbers, numbers_of
 from hakmem.insight.processes import command_line, own_processes, status
 
@@ -12,7 +11,7 @@ from hakmem.insight.processes import command_line, own_processes, status
 def numbers_at(target: str) -> Numbers:
     """Of a process id or a profile's file."""
     pid = pid_of(target)
-    return numbers_of(load(Path(target)) if pid is None else attach(pid), pid)
+    return numbers_of(area_of(target), pid)
 
 
 @dataclass(frozen=True)

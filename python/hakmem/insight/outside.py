@@ -1,5 +1,6 @@
 """What is not hakmem's, as rows."""
 
+import os
 from collections import Counter
 from dataclasses import replace
 
@@ -60,7 +61,9 @@ def unknown_stacks(process: Process, parts: Parts) -> list[str]:
     unnamed = sum(1 for part in parts.of(elsewhere.STACKS) if not part.tid)
     if not unnamed:
         return []
+    # Where a container keeps it from root too, there is no use in saying who could ask.
+    teller = "" if os.geteuid() == 0 else " (the kernel tells it to root)"
     return [
         f"{unnamed} mappings are taken for threads' stacks because of a guard page before them or "
-        "their mark; which thread has which is not known (the kernel tells it to root)"
+        f"their mark; which thread has which is not known{teller}"
     ]

@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 
 from hakmem.errors import HakmemError
+from hakmem.insight.area import REFUSED_TO_ROOT
 from hakmem.terminal import legible
 
 HEADER = re.compile(
@@ -218,6 +219,8 @@ def not_allowed(pid: int, path: Path) -> str:
         uid = proc(pid).stat().st_uid
     except OSError:
         return f"there is no process {pid}"
+    if os.geteuid() == 0:
+        return f"{path} cannot be read, {REFUSED_TO_ROOT}"
     try:
         owner = pwd.getpwuid(uid).pw_name
     except KeyError:

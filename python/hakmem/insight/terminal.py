@@ -40,7 +40,10 @@ def print_report(
         f"from {count_text(profile.total.samples)} samples"
     )
     console.print(Text(profile.command, style="bold").append(about, style="not bold"))
-    console.print(sites_table(profile, stacks, view, whole))
+    if view is TIGHT and not whole.value:
+        console.print("Memory was never tight: this view has nothing.")
+    else:
+        console.print(sites_table(profile, stacks, view, whole))
     rest = len(ranked(stacks, view)) - SITES_SHOWN
     if rest > 0:
         console.print(f"and {count_text(rest)} smaller ones: --html FILE shows all")

@@ -9,13 +9,14 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import nlargest
+from typing import Any
 
 from hakmem.insight.area import Area, attach, number
 from hakmem.insight.look import Targets
 from hakmem.insight.naming import Naming, naming_of
 from hakmem.insight.numbers import Numbers, Thread, numbers_of
 from hakmem.insight.processes import command_line
-from hakmem.insight.text import CLASS_TITLES, by_waste, class_row
+from hakmem.insight.text import CLASS_TITLES, as_json, by_waste, class_row
 from hakmem.insight.words import size_text, time_text
 
 BARS = "▁▂▃▄▅▆▇█"
@@ -27,6 +28,7 @@ LISTED_EVERY_S = 10.0
 DASH = "-"
 # Numbers of objects are in this many parts.
 OBJECT = 1024
+JSON_SITES = 100
 THREAD_TITLES = ("name", "state", "thread", "live", "magazines", "refills/s")
 SITE_TITLES = ("live", "blocks", "in all", "where")
 PROCESS_TITLES = (
@@ -152,7 +154,17 @@ class Watch:
                 _per_second(self.rate(_refills_of(t)), unit=""),
             )
 
+    def as_json(self) -> dict[str, Any]:
+        names = ("live_bytes", "live_objects", "total_bytes", "where")
+        sites = [dict(zip(names, site, strict=True)) for site in self._live_sites(JSON_SITES)]
+        return as_json(self.look.numbers) | {"call_sites": sites}
+
     def _sites(self, most: int) -> Iterator[Cells]:
+        for live, objects, total, where in self._live_sites(most):
+            yield size_text(live), f"{objects:,.0f}", size_text(total), where
+
+    def _live_sites(self, most: int) -> Iterator[tuple[int, float, int, str]]:
+        """Those that hold most: bytes and objects live, bytes in all, and where it is."""
         sites = self.look.area.table("sites")
         live = sites.column("live_bytes")
         first = [i for i in nlargest(most, range(len(live)), key=live.__getitem__) if live[i]]
@@ -160,9 +172,9 @@ class Watch:
             self.naming = self.naming or naming_of(self.look.area)
         for row in map(sites.row, first):
             yield (
-                size_text(number(row, "live_bytes")),
-                f"{number(row, 'live_objects') / OBJECT:,.0f}",
-                size_text(number(row, "total_bytes")),
+                number(row, "live_bytes"),
+                number(row, "live_objects") / OBJECT,
+                number(row, "total_bytes"),
                 self._where(number(row, "stack"), number(row, "depth")),
             )
 
@@ -219,6 +231,9 @@ class Everyone:
             self.pids = Targets((), every=True).current()
             self.listed_at = time.monotonic()
         self.seen, _ = Targets(self.pids).leniently()
+
+    def as_json(self) -> list[dict[str, Any]]:
+        return [as_json(numbers) for numbers in self.seen]
 
     def picture(self, height: int) -> list[Line]:
         if not self.seen:

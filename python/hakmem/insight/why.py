@@ -6,10 +6,9 @@ counted, not seen.
 """
 
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from hakmem.insight import elsewhere
-from hakmem.insight.area import Area, attach, load, pid_of
+from hakmem.insight.area import Area, area_of, attach, pid_of
 from hakmem.insight.elsewhere import Parts
 from hakmem.insight.holdings import Holdings
 from hakmem.insight.inside import (
@@ -71,7 +70,7 @@ class Explanation:
 def why(target: str) -> Explanation:
     pid = pid_of(target)
     if pid is None:
-        return explain_profile(load(Path(target)))
+        return explain_profile(area_of(target))
     best: Explanation | None = None
     for _ in range(ATTEMPTS):
         seen = look(pid)

@@ -22,6 +22,7 @@ from hakmem.insight.area import (
     area_of,
     attach,
     load,
+    read_maps,
 )
 
 TABLES = {
@@ -201,6 +202,16 @@ def test_foreign_shared_memory_is_no_area(tmp_path: Path) -> None:
 def test_not_on_hakmem() -> None:
     with pytest.raises(NotOnHakmemError, match="does not run on hakmem; start it with"):
         attach(os.getpid())
+
+
+def test_process_that_root_may_not_look_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path, **_: str) -> str:
+        raise PermissionError
+
+    monkeypatch.setattr(Path, "read_text", refuse)
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    with pytest.raises(NoAreaError, match=r"not even as root: in a container .* SYS_PTRACE"):
+        read_maps(1)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become someone else")

@@ -120,6 +120,31 @@ def test_json(hakmem: Run, file: Path) -> None:
     assert found["suspects"] == []
 
 
+def test_memory_that_was_never_tight(hakmem: Run, file: Path) -> None:
+    result = hakmem("report", file, "--view", "tight")
+    assert "Memory was never tight" in result.stdout
+    assert "allocated by" not in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status"),
+    [
+        (["stats", ""], 1),
+        (["why", ""], 1),
+        (["report", ""], 1),
+        (["report", "--html", "", "1"], 2),
+        (["run", "--report", "", "--", "true"], 125),
+        (["run", "--", ""], 127),
+    ],
+)
+def test_empty_names(hakmem: Run, marker_library: Path, arguments: list[str], status: int) -> None:
+    if arguments[0] == "run":
+        arguments = ["run", "--library", str(marker_library), *arguments[1:]]
+    result = hakmem(*arguments)
+    assert result.returncode == status
+    assert "''" in result.stderr
+
+
 def test_peak_of_what_only_grows(tmp_path: Path) -> None:
     """No peak is over yet: it is now."""
     path = tmp_path / "growing"

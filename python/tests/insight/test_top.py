@@ -1,5 +1,6 @@
 """`hakmem top`: its pictures, its rates, and how it ends."""
 
+import json
 import os
 import pty
 import re
@@ -55,8 +56,23 @@ def test_without_a_terminal_it_is_one_picture_of_all(
     assert re.search(rf"^ *{pid} +[\d.]+ MiB +8\.87 MiB +9\.38 KiB ", out, re.MULTILINE)
 
 
+def test_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with shown(sample(), tmp_path) as pid:
+        assert main(["top", str(pid), "--once", "--json"]) == 0
+        one = json.loads(capsys.readouterr().out)
+        assert main(["top", "--once", "--json"]) == 0
+        all_of_them = json.loads(capsys.readouterr().out)
+    assert one["pid"] == pid
+    assert one["call_sites"][0]["live_bytes"] == 5 * MIB
+    assert pid in [found["pid"] for found in all_of_them]
+    assert main(["top", "--json"]) == 2
+    assert "add --once" in capsys.readouterr().err
+
+
 def test_what_is_no_process(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["top", "zero"]) == 2
+    for wrong in ("zero", "0", "-", ""):
+        assert main(["top", wrong]) == 2
+        assert f"'{wrong}' is no process id" in capsys.readouterr().err
     assert main(["top", str(os.getpid()), "--once"]) == 1
     assert "does not run on hakmem" in capsys.readouterr().err
 

@@ -40,8 +40,8 @@ FLAGS = [
 # Where the orders of the concurrent core stand.
 MUTATED = [
     "os/lock.h", "os/lock.c", "heap/remote.c", "heap/registry.c", "heap/fork.c", "heap/heap.h",
-    "heap/heap.c", "heap/show.c", "super/super.c", "region/region.c", "region/region.h", "slab/slab.c",
-    "live/live.h", "live/live.c", "mind/log.c",
+    "heap/heap.c", "heap/show.c", "super/super.c", "region/region.c", "region/region.h",
+    "slab/slab.c", "live/live.h", "live/live.c", "mind/log.c",
 ]  # fmt: skip
 
 # The scenarios that are asked first.

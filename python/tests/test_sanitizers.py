@@ -51,10 +51,9 @@ def test_doctor(watched: Path) -> None:
     assert any("AddressSanitizer" in finding.text for finding in report.findings)
 
 
-def test_runs_and_reports(watched: Path, tmp_path: Path) -> None:
-    library = tmp_path / "libhakmem.so"
-    library.write_bytes(b"")
-    command = [sys.executable, "-m", "hakmem", "run", "--library", str(library), "--", str(watched)]
+def test_runs_and_reports(watched: Path, marker_library: Path) -> None:
+    command = [sys.executable, "-m", "hakmem", "run", "--library", str(marker_library)]
+    command += ["--", str(watched)]
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}
     for words, expected in (([], 0), (["x"], 1)):
         done = subprocess.run(

@@ -366,6 +366,9 @@ static HAK_NOINLINE void aside_flush(struct heap *h)
     flush_each(h, h->aside, h->aside + ASIDE_PLACES);
 }
 
+_Static_assert(ASIDE_PLACES * sizeof(struct outbox) <= SLOTS_MOST * sizeof(void *),
+               "they are lent as slots");
+
 /* False: no memory for them. */
 static bool aside_make(struct heap *h, bool locked)
 {

@@ -3,8 +3,9 @@
 #include <pthread.h>
 
 #include "common.h"
+#include "lanes.h"
 
-enum { LEAST_SIZE = 16, MOST_SIZE = 416, STACK = 128 << 10 };
+enum { LEAST_SIZE = 16, MOST_SIZE = 416 };
 
 enum { THREADS, BLOCKS, REPLACED, SEED, PARAMETERS };
 
@@ -44,16 +45,6 @@ static void *connection(void *argument)
     return NULL;
 }
 
-static void start(struct connection *c)
-{
-    pthread_attr_t attributes;
-    if (pthread_attr_init(&attributes) != 0 || pthread_attr_setstacksize(&attributes, STACK) != 0 ||
-        pthread_create(&c->thread, &attributes, connection, c) != 0) {
-        die("cannot start a thread");
-    }
-    pthread_attr_destroy(&attributes);
-}
-
 int main(int argc, char **argv)
 {
     parse_arguments("Many threads hold a few blocks each.", parameters, PARAMETERS, argc, argv);
@@ -67,7 +58,7 @@ int main(int argc, char **argv)
     for (uint64_t i = 0; i < threads; i++) {
         connections[i].table = tables + i * blocks;
         connections[i].random = seeded(parameters[SEED].value, i);
-        start(&connections[i]);
+        start_small_thread(&connections[i].thread, connection, &connections[i]);
     }
     for (uint64_t i = 0; i < threads; i++) {
         pthread_join(connections[i].thread, NULL);

@@ -1,7 +1,6 @@
 /* Threads side by side, and one after another. */
 #include "lanes.h"
 
-#include <pthread.h>
 #include <semaphore.h>
 #include <stdbool.h>
 
@@ -105,4 +104,15 @@ uint64_t run_lanes(const struct lanes *lanes)
     pthread_barrier_destroy(&crew.ready);
     sem_destroy(&crew.ended);
     return elapsed;
+}
+
+void start_small_thread(pthread_t *thread, void *(*body)(void *), void *argument)
+{
+    enum { STACK = 128 << 10 };
+    pthread_attr_t attributes;
+    if (pthread_attr_init(&attributes) != 0 || pthread_attr_setstacksize(&attributes, STACK) != 0 ||
+        pthread_create(thread, &attributes, body, argument) != 0) {
+        die("cannot start a thread");
+    }
+    pthread_attr_destroy(&attributes);
 }

@@ -2,6 +2,7 @@
 #ifndef BENCH_LANES_H
 #define BENCH_LANES_H
 
+#include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -25,6 +26,9 @@ struct lanes {
 /* Returns the wall time from the moment at which the first thread of every lane stood ready until
  * the last body returned. A single thread is the calling one. */
 uint64_t run_lanes(const struct lanes *);
+
+/* A thread with a small stack, of which there may be thousands; the caller joins it. */
+void start_small_thread(pthread_t *thread, void *(*body)(void *), void *argument);
 
 #ifdef __cplusplus
 }

@@ -3,8 +3,7 @@
 #include <pthread.h>
 
 #include "common.h"
-
-enum { STACK = 128 << 10 };
+#include "lanes.h"
 
 enum { OWNERS, SIZE, BLOCKS, ORDER, SEED, PARAMETERS };
 enum { IN_TURN, AT_RANDOM };
@@ -35,16 +34,6 @@ static void *own(void *argument)
     return NULL;
 }
 
-static void start(struct owner *o)
-{
-    pthread_attr_t attributes;
-    if (pthread_attr_init(&attributes) != 0 || pthread_attr_setstacksize(&attributes, STACK) != 0 ||
-        pthread_create(&o->thread, &attributes, own, o) != 0) {
-        die("cannot start a thread");
-    }
-    pthread_attr_destroy(&attributes);
-}
-
 static void shuffle(void **blocks, uint64_t count, uint64_t seed)
 {
     uint64_t random = seeded(seed, 0);
@@ -72,7 +61,7 @@ int main(int argc, char **argv)
     }
     for (uint64_t i = 0; i < owners; i++) {
         all[i].first = blocks + i;
-        start(&all[i]);
+        start_small_thread(&all[i].thread, own, &all[i]);
     }
     pthread_barrier_wait(&filled);
     if (parameters[ORDER].value == AT_RANDOM) {

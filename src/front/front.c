@@ -250,7 +250,7 @@ static bool few_are_there(char *at, size_t bytes)
     return os_resident_pages(at, bytes) * hak_region.page_size <= bytes / SPARSE_SHARE;
 }
 
-/* The end first: where all of it has been written a look at the whole would cost a twelfth of writing it again. */
+/* The end first: where all of it has been written a look at the whole costs more than it saves. */
 static bool is_sparse(char *granule)
 {
     size_t bytes = GRANULE_SIZE / LOOK_SHARE;

@@ -131,11 +131,8 @@ struct free_slot {
     void **top;    /* the slot is the one before */
 };
 
-/* The unit's word names the magazine of the block's class, and into that of this thread it goes, whoever's block it is:
- * the thread that has it in its cache is the best one to use it next, and asking would cost a branch that nobody can
- * predict where threads exchange blocks. A tag (large block, no block) names one without room, and so does every word
- * before the thread has a heap. The newest block is not taken again, so that it is looked at with care: the double
- * free that happens most. */
+/* In the magazine at this offset. The newest block is not taken again, so that it is looked at with care: the double free
+ * that happens most. */
 HAK_INLINE bool find_slot_at(struct heap *h, size_t offset, const void *p, struct free_slot *r)
 {
     r->heap = h;
@@ -145,6 +142,10 @@ HAK_INLINE bool find_slot_at(struct heap *h, size_t offset, const void *p, struc
            HAK_LIKELY(*r->top != p);
 }
 
+/* The unit's word names the magazine of the block's class, and into that of this thread it goes, whoever's block it is:
+ * the thread that has it in its cache is the best one to use it next, and asking would cost a branch that nobody can
+ * predict where threads exchange blocks. A tag (large block, no block) names one without room, and so does every word
+ * before the thread has a heap. */
 HAK_INLINE bool find_slot(const void *p, struct free_slot *r)
 {
     struct heap *h = hak_thread.heap;

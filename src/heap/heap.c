@@ -5,10 +5,10 @@
 #include "base/probe.h"
 #include "control/options.h"
 #include "hakmem/inline.h"
+#include "heap/paged.h"
 #include "heap/put.h"
 #include "heap/registry.h"
 #include "os/os.h"
-#include "pages/pages.h"
 #include "pressure/pressure.h"
 #include "purge/purge.h"
 #include "purge/show.h"
@@ -85,59 +85,35 @@ void slab_unlist(struct heap *h, struct slab *s)
 
 /* ---- slabs come and go ---- */
 
-/* Memory for a slab: units, or pages for a block that is a slab by itself. Returns its first unit. */
-static ptrdiff_t slab_memory_take(const struct heap *h, uint32_t class, bool *zeroed)
+static ptrdiff_t slab_units_take(const struct heap *h, uint32_t class, bool *zeroed)
 {
     uint32_t units = hak_classes[class].units;
-    if (units == 1 && class < FIRST_PAGED && h->classes[class].slabs >= DENSE_FROM &&
+    if (units == 1 && h->classes[class].slabs >= DENSE_FROM &&
         class_block_bytes(class) > UNIT_SIZE / 2)
         return units_take_dense(zeroed);
-    if (class < FIRST_PAGED)
-        return units_take(units, zeroed);
-    ptrdiff_t page = pages_take(pages_for(class_slab_bytes(class)), 1, zeroed);
-    if (page < 0)
-        return REGION_NONE;
-    slab_at(unit_of_page((size_t)page))->run_at = place_in_unit((size_t)page);
-    return (ptrdiff_t)unit_of_page((size_t)page);
+    return units_take(units, zeroed);
 }
 
-static HAK_COLD void slab_memory_give_purged(const struct slab *s)
+static HAK_COLD void slab_units_give_purged(const struct slab *s)
 {
     size_t pages = slab_touched_pages(s, s->high) - s->purged;
     if (units_give_purged(slab_unit(s), hak_classes[s->class].units))
         purge_note_given(pages * hak_region.page_size);
 }
 
-static void slab_memory_give(const struct slab *s)
+static void slab_units_give(const struct slab *s)
 {
     if (HAK_UNLIKELY(s->purged != 0))
-        slab_memory_give_purged(s);
-    else if (s->class < FIRST_PAGED)
+        slab_units_give_purged(s);
+    else
         units_give(slab_unit(s), hak_classes[s->class].units, slab_touched_units(s));
-    else
-        pages_give(page_of(slab_base(s)), pages_for(class_slab_bytes(s->class)));
-}
-
-static enum memory_kind memory_kind_of(uint32_t class)
-{
-    if (class >= FIRST_PAGED)
-        return MEMORY_PAGES;
-    return hak_classes[class].units > 1 ? MEMORY_STRETCHES : MEMORY_UNITS;
-}
-
-static void show_memory_of(uint32_t class)
-{
-    if (class < FIRST_PAGED)
-        purge_show_units();
-    else
-        purge_show_pages();
 }
 
 static struct slab *slab_unused_to_owned(struct heap *h, uint32_t class)
 {
     bool zeroed;
     uint32_t units = hak_classes[class].units;
-    ptrdiff_t unit = slab_memory_take(h, class, &zeroed);
+    ptrdiff_t unit = slab_units_take(h, class, &zeroed);
     if (unit < 0) {
         count(h, COUNTER_pool_miss, 1);
         return NULL;
@@ -146,9 +122,9 @@ static struct slab *slab_unused_to_owned(struct heap *h, uint32_t class)
     struct class_slabs *c = &h->classes[class];
     if (zeroed) {
         h->grown_bytes += class_slab_bytes(class);
-        purge_note_fresh(class_slab_bytes(class), memory_kind_of(class));
-        if (units == 1 && class < FIRST_PAGED && c->slabs >= PREFAULT_FROM &&
-            hak_options.prefault && !pressure_is(PRESSURE_TIGHT)) {
+        purge_note_fresh(class_slab_bytes(class), units > 1 ? MEMORY_STRETCHES : MEMORY_UNITS);
+        if (units == 1 && c->slabs >= PREFAULT_FROM && hak_options.prefault &&
+            !pressure_is(PRESSURE_TIGHT)) {
             (void)os_prefault(unit_address((size_t)unit), class_block_bytes(class));
             count(h, COUNTER_prefault, 1);
         }
@@ -161,7 +137,7 @@ static struct slab *slab_unused_to_owned(struct heap *h, uint32_t class)
     c->slabs++;
     heap_has_class(h, class);
     heap_changed(h, class);
-    show_memory_of(class);
+    purge_show_units();
     probe_slab_new(class);
     return slab_at((size_t)unit);
 }
@@ -184,8 +160,8 @@ static void slab_owned_to_unused(struct heap *h, struct slab *s)
     }
     count(h, COUNTER_slab_release, 1);
     probe_slab_release(class);
-    slab_memory_give(s);
-    show_memory_of(class);
+    slab_units_give(s);
+    purge_show_units();
 }
 
 /* ---- empty slabs that stay ----
@@ -203,8 +179,7 @@ static bool slab_used_to_kept(struct heap *h, struct slab *s)
 {
     struct class_slabs *c = &h->classes[s->class];
     size_t bytes = touched_bytes(s);
-    if (c->kept != 0 || load_relaxed(&hak_kept.slabs) + bytes > KEPT_SLABS_MOST ||
-        s->class >= FIRST_PAGED) /* whose pages are joined with what is free beside them */
+    if (c->kept != 0 || load_relaxed(&hak_kept.slabs) + bytes > KEPT_SLABS_MOST)
         return false;
     add_relaxed(&hak_kept.slabs, bytes);
     live_set(kept_bytes, load_relaxed(&hak_kept.slabs));
@@ -334,7 +309,10 @@ void heap_put(struct heap *h, struct slab *s, void *p)
 {
     if (HAK_UNLIKELY(load_relaxed(&s->heap) != h || s->used == 0))
         die_double_free(p);
-    put_counted(h, s->class, slab_unit(s), p);
+    if (s->class < FIRST_PAGED)
+        put_counted(h, s->class, slab_unit(s), p);
+    else
+        paged_put(h, s, p);
 }
 
 static void return_foreign(struct heap *h, uintptr_t word, void *p)
@@ -393,16 +371,32 @@ static HAK_NOINLINE size_t put_each_larger(struct heap *h, uint32_t class, void 
     return put_each(h, class, blocks, n, false);
 }
 
+static HAK_NOINLINE void put_each_paged(struct heap *h, uint32_t class, void *const *blocks,
+                                        size_t n)
+{
+    uintptr_t mine = (uintptr_t)magazine_of(h, class);
+    while (n-- > 0) {
+        size_t unit = unit_of(blocks[n]);
+        uintptr_t word = unit_word(unit);
+        if (HAK_LIKELY(word == mine))
+            paged_put(h, slab_at(unit), blocks[n]);
+        else
+            return_foreign(h, word, blocks[n]);
+    }
+}
+
 /* The loop is compiled for slabs of one unit and for the rest, so that it does not ask for each block what its class has in
  * common. */
 void heap_put_all(struct heap *h, uint32_t class, void *const *blocks, size_t n)
 {
-    size_t put;
+    size_t put = 0;
     probe_flush(class, n);
     if (class < FIRST_OF_UNITS)
         put = put_each(h, class, blocks, n, true);
-    else
+    else if (class < FIRST_PAGED)
         put = put_each_larger(h, class, blocks, n);
+    else
+        put_each_paged(h, class, blocks, n);
     class_unuse(h, class, put);
 }
 
@@ -426,20 +420,18 @@ uint32_t heap_take(struct heap *h, uint32_t class, void **out, uint32_t wanted)
         if (slab_is_full(s))
             slab_unlist(h, s);
     }
-    heap_changed(h, class);
-    h->classes[class].used += taken;
-    h->classes[class].taken = true;
-    h->used_bytes += (size_t)taken * hak_classes[class].size;
+    class_use(h, class, taken);
     if (magazine_of(h, class)->gives)
         h->hollow.moved += taken;
-    if (h->peak_bytes < h->used_bytes)
-        h->peak_bytes = h->used_bytes;
     return taken;
 }
 
 void *heap_take_one(struct heap *h, uint32_t class)
 {
+    bool zeroed;
     void *p = NULL;
+    if (class >= FIRST_PAGED)
+        return paged_take(h, class, &zeroed);
     heap_take(h, class, &p, 1);
     return p;
 }

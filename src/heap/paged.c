@@ -2,30 +2,114 @@
 
 #include <string.h>
 
+#include "base/probe.h"
+#include "heap/put.h"
 #include "pages/pages.h"
+#include "purge/purge.h"
+#include "purge/show.h"
 
-static size_t kept_bytes(const struct heap *h)
+enum { BORROWED_UP = 2 }; /* classes, an eighth each, by which a block may be too large */
+
+/* ---- blocks come and go ---- */
+
+static void note_fresh(struct heap *h, uint32_t class)
 {
-    size_t bytes = 0;
-    for (const struct magazine *m = &h->magazines.of[FIRST_PAGED];
-         m < &h->magazines.of[CLASS_COUNT]; m++)
-        bytes += magazine_kept(m) * m->size;
-    return bytes;
+    h->grown_bytes += class_slab_bytes(class);
+    purge_note_fresh(class_slab_bytes(class), MEMORY_PAGES);
+}
+
+/* `word`: its unit's from now on. */
+static void show_slab(struct heap *h, size_t unit, uintptr_t word, enum counter counter)
+{
+    unit_set_word(unit, word);
+    unit_show(unit);
+    count(h, counter, 1);
+}
+
+void *paged_take(struct heap *h, uint32_t class, bool *zeroed)
+{
+    uint32_t n = pages_for(hak_classes[class].size);
+    ptrdiff_t page = pages_take(n, 1, zeroed);
+    if (page < 0) {
+        count(h, COUNTER_pool_miss, 1);
+        return NULL;
+    }
+    size_t unit = unit_of_page((size_t)page);
+    struct slab *s = slab_at(unit);
+    s->run_at = place_in_unit((size_t)page);
+    slab_init(unit, class, h, *zeroed);
+    s->used = s->carved = s->high = 1;
+    h->classes[class].slabs++;
+    h->classes[class].touched += n;
+    heap_has_class(h, class);
+    class_use(h, class, 1);
+    if (*zeroed)
+        note_fresh(h, class);
+    show_slab(h, unit, (uintptr_t)magazine_of(h, class), COUNTER_pool_stage2);
+    purge_show_pages();
+    probe_slab_new(class);
+    return page_address((size_t)page);
+}
+
+void paged_put(struct heap *h, struct slab *s, void *p)
+{
+    uint32_t class = s->class, n = pages_for(hak_classes[class].size);
+    if (HAK_UNLIKELY(p != slab_base(s)))
+        die_bad_block(s, p);
+    class_unuse(h, class, 1);
+    h->classes[class].slabs--;
+    h->classes[class].touched -= n;
+    s->used = 0;
+    store_relaxed(&s->heap, NULL);
+    show_slab(h, slab_unit(s), WORD_NONE, COUNTER_slab_release);
+    probe_slab_release(class);
+    pages_give(page_of(p), n);
+    purge_show_pages();
+}
+
+/* ---- what is kept goes back ---- */
+
+/* The first class whose blocks have n pages; CLASS_COUNT: none has. */
+static uint32_t class_of_pages(uint32_t n)
+{
+    if (n > pages_for(SLAB_MAX))
+        return CLASS_COUNT;
+    uint32_t class = class_for((size_t)n << page_shift());
+    while (class > FIRST_PAGED && pages_for(hak_classes[class - 1].size) >= n)
+        class --;
+    return class;
+}
+
+struct search {
+    const struct magazine *found; /* the first that keeps a block */
+    size_t kept;                  /* bytes in all that were looked at */
+};
+
+/* Whether there is one, and more than `most` bytes. */
+static bool look_into(struct search *s, const struct magazine *m, size_t most)
+{
+    size_t blocks = magazine_kept(m);
+    if (blocks != 0 && s->found == NULL)
+        s->found = m;
+    s->kept += blocks * m->size;
+    return s->kept > most;
 }
 
 /* Of which class a block is to go back if n pages are wanted: the least that is large enough by itself, or else the
- * largest, which may become so with what is free beside it. Some class has one. */
-static uint32_t class_to_give(const struct heap *h, uint32_t n)
+ * largest, which may become so with what is free beside it. CLASS_COUNT: no more than `most` bytes are kept. */
+static uint32_t class_to_give(const struct heap *h, uint32_t n, size_t most)
 {
-    const struct magazine *m = &h->magazines.of[CLASS_COUNT], *found = NULL;
-    while (--m >= &h->magazines.of[FIRST_PAGED] && (found == NULL || pages_for(m->size) >= n)) {
-        if (magazine_kept(m) != 0)
-            found = m;
-    }
-    return (uint32_t)(found - h->magazines.of);
+    const struct magazine *all = h->magazines.of, *m, *first = &all[class_of_pages(n)];
+    struct search s = {NULL, 0};
+    bool enough = false;
+    for (m = first; m < &all[CLASS_COUNT] && !enough; m++)
+        enough = look_into(&s, m, most);
+    for (m = first - 1; m >= &all[FIRST_PAGED] && !enough; m--)
+        enough = look_into(&s, m, most);
+    return enough ? (uint32_t)(s.found - all) : CLASS_COUNT;
 }
 
-static void give_oldest(struct heap *h, uint32_t class)
+static HAK_NOINLINE void give_oldest(struct heap *h, uint32_t class)
 {
     struct magazine *m = magazine_of(h, class);
     magazine_close(m);
@@ -40,8 +124,33 @@ static void give_oldest(struct heap *h, uint32_t class)
 
 void paged_give_back(struct heap *h, uint32_t n, size_t most)
 {
-    while (!pages_have_touched(n) && kept_bytes(h) > most)
-        give_oldest(h, class_to_give(h, n));
+    while (!pages_have_touched(n)) {
+        uint32_t class = class_to_give(h, n, most);
+        if (class == CLASS_COUNT)
+            return;
+        give_oldest(h, class);
+    }
+}
+
+/* Where frees are checked against their size, a block's class must stay its size's. */
+static void *borrow(struct heap *h, uint32_t class)
+{
+    void *p = NULL;
+    for (uint32_t from = class + 1; !HAK_CHECKED && p == NULL && from <= class + BORROWED_UP; from++)
+        p = from < CLASS_COUNT ? magazine_pop(magazine_of(h, from)) : NULL;
+    return p;
+}
+
+void *paged_refill(struct heap *h, uint32_t class, bool *zeroed)
+{
+    uint32_t n = pages_for(hak_classes[class].size);
+    if (!pages_have_touched(n)) {
+        void *p = borrow(h, class);
+        if (p != NULL)
+            return p;
+        paged_make_room(h, n);
+    }
+    return paged_take(h, class, zeroed);
 }
 
 void paged_give_one(struct heap *h, uint32_t class)

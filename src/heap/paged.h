@@ -1,5 +1,5 @@
-/* Blocks of more than a unit that a thread keeps in its magazines: they go back before it takes memory that has no
- * pages yet, and when it has ever fewer in use. */
+/* Blocks of more than a unit: each is a slab by itself, made of a run of pages. What a thread keeps of them in its magazines goes
+ * back before it takes memory that has no pages yet, and when it has ever fewer in use. */
 #ifndef HAK_PAGED_H
 #define HAK_PAGED_H
 
@@ -11,9 +11,18 @@ enum {
         4 /* ... and while nobody needs them, this share of what its slabs have handed out */
 };
 
+/* Pages become a block of the class in use, and go back. The lock of the heap is held, whose own the slab is. NULL: no memory.
+ * `*zeroed`: it reads as zeros. */
+void *paged_take(struct heap *h, uint32_t class, bool *zeroed);
+void paged_put(struct heap *h, struct slab *s, void *p);
+
 /* The oldest go back until n neighbouring pages are free that may hold something, or `most` bytes are left. h: the calling
  * thread's own heap, at depth 1, with its lock held. */
 void paged_give_back(struct heap *h, uint32_t n, size_t most);
+
+/* A block for a request that found nothing in its class' magazine. Before pages are taken that may never have been touched, one that
+ * is kept of a class somewhat larger is used as it is. Likewise. */
+void *paged_refill(struct heap *h, uint32_t class, bool *zeroed);
 
 /* Before n neighbouring pages are taken. Likewise. */
 HAK_INLINE void paged_make_room(struct heap *h, uint32_t n)

@@ -29,15 +29,13 @@ HAK_INLINE void slab_unuse(struct heap *h, struct slab *s, uint32_t n)
         slab_put_first_or_last(h, s);
 }
 
-/* To the slab of the class that starts at the unit. The heap's sums are the caller's business. What is the same for all
+/* To the slab of units of the class that starts at the unit. The heap's sums are the caller's business. What is the same for all
  * blocks of a class is asked of the class and not of the slab: the compiler need not look again then. */
 HAK_INLINE void put_block(struct heap *h, uint32_t class, size_t unit, void *p)
 {
     const struct class_info *c = &hak_classes[class];
     struct slab *s = slab_at(unit);
     size_t offset = (size_t)((char *)p - (char *)unit_address(unit));
-    if (class >= FIRST_PAGED)
-        offset -= s->run_at * hak_region.page_size;
     uint32_t index = class_block_index(c, offset);
     slab_put_checked(s, class, slab_word_of(unit, class, index), p, index,
                      (size_t)index * c->size == offset);
@@ -58,7 +56,18 @@ HAK_INLINE bool is_row(size_t unit, void *const *blocks, size_t n, size_t before
  * row; and off the heap's sums. Returns how many. */
 size_t put_row(struct heap *h, size_t unit, void *const *blocks, size_t n);
 
-/* Of the class' blocks in use there are n fewer. */
+/* Of the class' blocks in use there are n more. */
+HAK_INLINE void class_use(struct heap *h, uint32_t class, size_t n)
+{
+    heap_changed(h, class);
+    h->classes[class].used += n;
+    h->classes[class].taken = true;
+    h->used_bytes += n * hak_classes[class].size;
+    if (h->peak_bytes < h->used_bytes)
+        h->peak_bytes = h->used_bytes;
+}
+
+/* There are n fewer. */
 HAK_INLINE void class_unuse(struct heap *h, uint32_t class, size_t n)
 {
     heap_changed(h, class);

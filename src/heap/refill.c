@@ -274,26 +274,39 @@ static bool worth_a_refill(uint32_t class)
     return hak_classes[class].size > hak_region.page_size;
 }
 
-static uint32_t next_batch(struct magazine *m, uint32_t class)
+static uint32_t next_batch(struct magazine *m)
 {
-    if (class >= FIRST_PAGED)
-        return m->batch = 1; /* each is a slab of its own: nothing is saved by taking more */
     uint32_t half = (m->cap + 1U) / 2, most = half < BATCH_MAX ? half : BATCH_MAX;
     uint32_t batch = m->batch != 0 ? 2U * m->batch : BATCH_FIRST;
     m->batch = (uint8_t)(batch < most ? batch : most);
     return m->batch;
 }
 
+/* A block alone: each is a slab of its own, and nothing is saved by taking more. */
+static void *fill_paged(struct heap *h, uint32_t class, bool *zeroed)
+{
+    struct magazine *m = magazine_of(h, class);
+    bool is_zeroed = false;
+    if (m->cap == 0)
+        adjust_slots(h, class);
+    void *p = paged_refill(h, class, &is_zeroed);
+    if (m->cap != 0)
+        open_magazine(m, magazine_slots(m) + m->cap);
+    if (zeroed != NULL)
+        *zeroed = is_zeroed;
+    return p;
+}
+
 static void *fill(struct heap *h, uint32_t class, bool *zeroed)
 {
     struct magazine *m = magazine_of(h, class);
     h->classes[class].active = true;
-    adjust_slots(h, class);
     if (class >= FIRST_PAGED)
-        paged_make_room(h, pages_for(m->size));
+        return fill_paged(h, class, zeroed);
+    adjust_slots(h, class);
     if (m->cap == 0)
         return heap_take_one(h, class);
-    uint32_t wanted = next_batch(m, class);
+    uint32_t wanted = next_batch(m);
     if (zeroed != NULL && (wanted == 1 || worth_a_refill(class)) && next_is_zeroed(h, class)) {
         *zeroed = true;
         wanted = 1;

@@ -60,9 +60,49 @@ static void a_block_of_a_class_takes_their_place_too(void **state)
     (void)state;
     void *blocks[2][SLOTS];
     keep((size_t[]){224, 256}, 2, SLOTS, blocks);
-    void *p = alloc(class_for(192 * KIB));
+    void *p = alloc(class_for(160 * KIB));
+    assert_ptr_equal(p, blocks[0][0]); /* the oldest, whose end is free now */
+    assert_true(pages_have_touched(1));
     assert_int_equal(kept(224 * KIB), SLOTS - 1);
     assert_int_equal(kept(256 * KIB), SLOTS);
+    release(p);
+}
+
+#if !HAK_CHECKED
+/* It stays of its class, and goes back to those of it. */
+static void one_that_is_somewhat_larger_serves_as_it_is(void **state)
+{
+    (void)state;
+    void *blocks[2][SLOTS];
+    keep((size_t[]){208, 224}, 2, SLOTS, blocks);
+    size_t slabs = heap->classes[class_for(192 * KIB)].slabs;
+    for (size_t i = SLOTS; i-- > 0;) {
+        void *p = alloc(class_for(192 * KIB));
+        assert_ptr_equal(p, blocks[0][i]);
+        assert_int_equal(class_of_word(unit_word(unit_of(p))), class_for(208 * KIB));
+    }
+    assert_ptr_equal(alloc(class_for(192 * KIB)), blocks[1][SLOTS - 1]);
+    assert_int_equal(heap->classes[class_for(192 * KIB)].slabs, slabs);
+    for (size_t i = 0; i < SLOTS; i++)
+        release(blocks[0][i]);
+    release(blocks[1][SLOTS - 1]);
+    assert_int_equal(kept(208 * KIB), SLOTS);
+    assert_int_equal(kept(224 * KIB), SLOTS);
+}
+#endif
+
+static void one_is_cut_to_size_where_touched_pages_are_free(void **state)
+{
+    (void)state;
+    void *blocks[1][SLOTS];
+    keep((size_t[]){208}, 1, SLOTS, blocks);
+    lock_take(&heap->lock);
+    paged_give_back(heap, pages_for(208 * KIB), 0);
+    lock_release(&heap->lock);
+    size_t left = kept(208 * KIB);
+    void *p = alloc(class_for(192 * KIB));
+    assert_int_equal(class_of_word(unit_word(unit_of(p))), class_for(192 * KIB));
+    assert_int_equal(kept(208 * KIB), left);
     release(p);
 }
 
@@ -139,6 +179,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(the_oldest_of_the_next_larger_goes_back_first, empty_all),
         cmocka_unit_test_teardown(a_block_of_a_class_takes_their_place_too, empty_all),
+        cmocka_unit_test_teardown(one_is_cut_to_size_where_touched_pages_are_free, empty_all),
+#if !HAK_CHECKED
+        cmocka_unit_test_teardown(one_that_is_somewhat_larger_serves_as_it_is, empty_all),
+#endif
         cmocka_unit_test_teardown(smaller_ones_go_back_until_they_suffice, empty_all),
         cmocka_unit_test_teardown(few_stay, empty_all),
         cmocka_unit_test_teardown(one_that_is_kept_makes_room_for_a_run, empty_all),

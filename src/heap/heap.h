@@ -352,6 +352,9 @@ void heap_free_detached(struct heap *owner, void *p);
 
 /* ---- inside the layer ---- */
 
+/* Not inlined: they are many, and no path that needs them is short. */
+HAK_NOINLINE void open_magazine(struct magazine *m, void **top);
+HAK_NOINLINE void close_magazine(struct magazine *m);
 /* With the lock held: takes one slab with free blocks to the front of the class's list. */
 struct slab *heap_find_slab(struct heap *h, uint32_t class);
 /* With the lock held: blocks of any number of slabs; fewer than wanted only if memory runs out, or if it

@@ -15,12 +15,13 @@
  * numbers (magazine_kept); its thread reads them as plain words, which lets the compiler compare in
  * memory. A zeroed one is empty and full, and so takes the slow path either way. */
 struct magazine {
-    void **top;    /* the newest block; end: empty, start: full */
-    void **end;    /* one past the oldest. Closed: the first slot, so that it looks empty */
-    void **start;  /* the first slot. Closed, or if it only gives: so high that it looks full */
-    uint32_t size; /* of its blocks; set once */
-    uint16_t cap;  /* slots, a power of two; 0: none. Under the heap's lock, as the next two */
-    uint8_t batch; /* blocks that the last refill asked for; 0 after it was emptied */
+    void **top; /* the newest block; end: empty, start: full */
+    void **end; /* one past the oldest. Closed: the first slot, so that it looks empty */
+    void **
+        start; /* the first slot that may be filled. Closed, or if it only gives: so high that it looks full */
+    uint32_t size;      /* of its blocks; set once */
+    uint16_t cap;       /* slots, a power of two; 0: none. Under the heap's lock, as the next two */
+    uint8_t batch;      /* blocks that the last refill asked for; 0 after it was emptied */
     uint8_t swings : 7; /* wider than it is long, since that last changed (refill.c) */
     uint8_t gives : 1;  /* it is opened to give alone: what is freed goes to its slab (hollow.h) */
 };
@@ -92,6 +93,17 @@ HAK_INLINE void magazine_close(struct magazine *m)
     atomic_signal_fence(memory_order_seq_cst);
 }
 
+/* Of a closed one that is to be open with that top. Blocks of more than a unit are much memory: it looks full after some of them,
+ * and the slow path looks how much the thread keeps of them all (paged.h). */
+enum { PAGED_STEP = 8 };
+HAK_INLINE void **magazine_start(const struct magazine *m, void **top)
+{
+    void **slots = magazine_slots(m);
+    if (m->gives)
+        return MAGAZINE_GIVES;
+    return m->size > UNIT_SIZE && top - slots > PAGED_STEP ? top - PAGED_STEP : slots;
+}
+
 /* Of a closed one: the blocks from `top` on are there to be had, and there is room before them unless it only gives. The
  * start first: until the end follows the magazine is empty, and a block pushed finds its place above the others. */
 HAK_INLINE void magazine_open(struct magazine *m, void **top)
@@ -100,9 +112,15 @@ HAK_INLINE void magazine_open(struct magazine *m, void **top)
     atomic_signal_fence(memory_order_seq_cst);
     magazine_set_top(m, top);
     atomic_signal_fence(memory_order_seq_cst);
-    __atomic_store_n(&m->start, m->gives ? MAGAZINE_GIVES : slots, __ATOMIC_RELAXED);
+    __atomic_store_n(&m->start, magazine_start(m, top), __ATOMIC_RELAXED);
     atomic_signal_fence(memory_order_seq_cst);
     __atomic_store_n(&m->end, slots + m->cap, __ATOMIC_RELAXED);
+}
+
+/* Of one that is open: the next block pushed takes the slow path. */
+HAK_INLINE void magazine_seem_full(struct magazine *m)
+{
+    __atomic_store_n(&m->start, m->top, __ATOMIC_RELAXED);
 }
 
 /* Of zeros. Closed. */

@@ -112,31 +112,31 @@ static uint32_t class_to_give(const struct heap *h, uint32_t n, size_t most)
 static HAK_NOINLINE void give_oldest(struct heap *h, uint32_t class)
 {
     struct magazine *m = magazine_of(h, class);
-    magazine_close(m);
+    close_magazine(m);
     void **top = m->top, **oldest = magazine_slots(m) + m->cap - 1;
     if (top <= oldest) { /* else a signal handler has taken it since */
         heap_put_all(h, class, oldest, 1);
         memmove(top + 1, top, (size_t)(oldest - top) * sizeof *top);
         top++;
     }
-    magazine_open(m, top);
+    open_magazine(m, top);
 }
 
-void paged_give_back(struct heap *h, uint32_t n, size_t most)
+bool paged_give_back(struct heap *h, uint32_t n, size_t most)
 {
-    while (!pages_have_touched(n)) {
-        uint32_t class = class_to_give(h, n, most);
-        if (class == CLASS_COUNT)
-            return;
+    bool gave = false;
+    for (uint32_t class;
+         !pages_have_touched(n) && (class = class_to_give(h, n, most)) != CLASS_COUNT; gave = true)
         give_oldest(h, class);
-    }
+    return gave;
 }
 
 /* Where frees are checked against their size, a block's class must stay its size's. */
 static void *borrow(struct heap *h, uint32_t class)
 {
     void *p = NULL;
-    for (uint32_t from = class + 1; !HAK_CHECKED && p == NULL && from <= class + BORROWED_UP; from++)
+    for (uint32_t from = class + 1; !HAK_CHECKED && p == NULL && from <= class + BORROWED_UP;
+         from++)
         p = from < CLASS_COUNT ? magazine_pop(magazine_of(h, from)) : NULL;
     return p;
 }

@@ -16,9 +16,9 @@ enum {
 void *paged_take(struct heap *h, uint32_t class, bool *zeroed);
 void paged_put(struct heap *h, struct slab *s, void *p);
 
-/* The oldest go back until n neighbouring pages are free that may hold something, or `most` bytes are left. h: the calling
- * thread's own heap, at depth 1, with its lock held. */
-void paged_give_back(struct heap *h, uint32_t n, size_t most);
+/* The oldest go back until n neighbouring pages are free that may hold something, or `most` bytes are left. Returns whether any
+ * does. h: the calling thread's own heap, at depth 1, with its lock held. */
+bool paged_give_back(struct heap *h, uint32_t n, size_t most);
 
 /* A block for a request that found nothing in its class' magazine. Before pages are taken that may never have been touched, one that
  * is kept of a class somewhat larger is used as it is. Likewise. */
@@ -27,14 +27,17 @@ void *paged_refill(struct heap *h, uint32_t class, bool *zeroed);
 /* Before n neighbouring pages are taken. Likewise. */
 HAK_INLINE void paged_make_room(struct heap *h, uint32_t n)
 {
-    paged_give_back(h, n, PAGED_KEPT_MIN);
+    (void)paged_give_back(h, n, PAGED_KEPT_MIN);
 }
 
-/* After one was freed for which there was no room. Likewise. */
-HAK_INLINE void paged_limit(struct heap *h)
+/* After one of the class was freed for which there seemed to be no room. Who keeps too much is asked again at the next. Likewise. */
+HAK_INLINE void paged_limit(struct heap *h, uint32_t class)
 {
+    struct magazine *m = magazine_of(h, class);
     size_t share = h->used_bytes / PAGED_KEPT_SHARE;
-    paged_give_back(h, UINT32_MAX, share > PAGED_KEPT_MIN ? share : PAGED_KEPT_MIN);
+    if (paged_give_back(h, UINT32_MAX, share > PAGED_KEPT_MIN ? share : PAGED_KEPT_MIN) &&
+        magazine_takes(m))
+        magazine_seem_full(m);
 }
 
 /* If the thread keeps blocks of the class, one goes back, so that its pages are there for what the class is not

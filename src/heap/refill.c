@@ -42,13 +42,12 @@ enum {
 /* Values of the setting `magazines`, in the order of its words. */
 enum { MAGAZINES_FIXED, MAGAZINES_LONGEST, MAGAZINES_LEARNT, MAGAZINES_SHUFFLED };
 
-/* Not inlined: they are many, and no path that needs them is short. */
-static HAK_NOINLINE void open_magazine(struct magazine *m, void **top)
+void open_magazine(struct magazine *m, void **top)
 {
     magazine_open(m, top);
 }
 
-static HAK_NOINLINE void close_magazine(struct magazine *m)
+void close_magazine(struct magazine *m)
 {
     magazine_close(m);
 }
@@ -218,7 +217,8 @@ static void adjust_slots(struct heap *h, uint32_t class)
     uint32_t wanted = wanted_slots(m, class);
     if (wanted <= m->cap)
         return;
-    if (m->cap != 0 && !within_budget(h, (wanted - m->cap) * (size_t)hak_classes[class].size)) {
+    if (m->cap != 0 && class < FIRST_PAGED &&
+        !within_budget(h, (wanted - m->cap) * (size_t)hak_classes[class].size)) {
         move_budget_hand(h);
         return;
     }
@@ -287,7 +287,7 @@ static void *fill_paged(struct heap *h, uint32_t class, bool *zeroed)
 {
     struct magazine *m = magazine_of(h, class);
     bool is_zeroed = false;
-    if (m->cap == 0)
+    if (m->cap < hak_classes[class].slots)
         adjust_slots(h, class);
     void *p = paged_refill(h, class, &is_zeroed);
     if (m->cap != 0)
@@ -387,7 +387,7 @@ static void spill(struct heap *h, uint32_t class, void *p)
     struct magazine *m = magazine_of(h, class);
     close_magazine(m);
     void **slots = magazine_slots(m);
-    if (m->top != slots) { /* a signal handler has taken one since */
+    if (m->top != slots) { /* it only looked full, or a signal handler has taken one since */
         open_magazine(m, m->top);
         (void)magazine_push(m, p);
         return;
@@ -420,16 +420,17 @@ static void flush_own(struct heap *h, uint32_t class, void *p)
     else
         heap_put(h, slab_of_unit(unit_of(p)), p);
     if (class >= FIRST_PAGED)
-        paged_limit(h);
+        paged_limit(h, class);
     unlock_and_look(h);
 }
 
 static void flush_foreign(struct heap *h, uintptr_t word, void *p)
 {
+    uint32_t class = class_of_word(word);
     remote_send(h, word, p, false);
-    if (class_of_word(word) < FIRST_PAGED || !lock_take(&h->lock))
+    if (class < FIRST_PAGED || !lock_take(&h->lock))
         return;
-    paged_limit(h);
+    paged_limit(h, class);
     heap_unlock(h);
 }
 

@@ -156,6 +156,29 @@ static void fewer_are_kept_when_fewer_are_in_use(void **state)
     assert_true(heap->used_bytes < 3 * PAGED_KEPT_MIN);
 }
 
+/* A thread is asked what it keeps after some blocks, and at each one as long as that is too much. */
+static void who_keeps_too_much_is_asked_at_each(void **state)
+{
+    (void)state;
+    enum { EACH = 3 * PAGED_STEP };
+    size_t size = 72 * KIB;
+    void *blocks[EACH];
+    for (size_t i = 0; i < EACH; i++)
+        blocks[i] = alloc(class_for(size));
+    uint64_t flushes = counted(heap, COUNTER_flush);
+    for (size_t i = 0; i < PAGED_STEP; i++)
+        release(blocks[i]);
+    assert_int_equal(counted(heap, COUNTER_flush), flushes);
+    for (size_t i = PAGED_STEP; i < EACH; i++) {
+        release(blocks[i]);
+        assert_at(kept(size) * size <= PAGED_KEPT_MIN, i);
+        assert_at(counted(heap, COUNTER_flush) == flushes + 1 + i - PAGED_STEP, i);
+    }
+    flushes = counted(heap, COUNTER_flush);
+    release(alloc(class_for(size)));
+    assert_int_equal(counted(heap, COUNTER_flush), flushes);
+}
+
 /* As a sample needs it, which is a run and not a block of the class. */
 static void one_that_is_kept_makes_room_for_a_run(void **state)
 {
@@ -186,6 +209,7 @@ int main(void)
         cmocka_unit_test_teardown(smaller_ones_go_back_until_they_suffice, empty_all),
         cmocka_unit_test_teardown(few_stay, empty_all),
         cmocka_unit_test_teardown(one_that_is_kept_makes_room_for_a_run, empty_all),
+        cmocka_unit_test_teardown(who_keeps_too_much_is_asked_at_each, empty_all),
         cmocka_unit_test_teardown(fewer_are_kept_when_fewer_are_in_use, empty_all),
     };
     return cmocka_run_group_tests(tests, make_heap, abandon_heap);

@@ -75,9 +75,13 @@ struct class_slabs {
     size_t used;       /* blocks handed out of all of them */
     uintptr_t spilled; /* sum of what the last spill left in the magazine; 0: not counted since */
     uint32_t kept; /* the one slab of which no block is used, unit index + 1, that stays; 0: none */
-    bool active;   /* refilled or flushed since the budget's hand last came by */
-    bool taken;    /* blocks were taken from its slabs since the last sweep */
+    uint8_t active; /* refilled or flushed: a bit for each hand, until that next comes by */
+    bool taken;     /* blocks were taken from its slabs since the last sweep */
 };
+
+/* Who empties magazines: those of idle classes, one in turn where there are too many slots (refill.c) or all now and then (hollow.c);
+ * or those of all classes. */
+enum hand { HAND_ALL = 0, HAND_BUDGET = 1, HAND_IDLE = 2, HANDS = HAND_BUDGET | HAND_IDLE };
 
 /* Runs allocated less runs freed by the heap's thread: may wrap, the sum over all heaps does not. */
 struct live_runs {
@@ -129,6 +133,7 @@ struct hollow {
     uint32_t purges;      /* ... or so many slabs are yet to be looked through, ... */
     uint32_t class, at;   /* ... from there on, as class_purge_slabs takes it */
     uint64_t looked_ms;   /* when its own thread last did */
+    uint64_t idle_ms;     /* when idle magazines were last emptied */
     uint64_t since_ms;    /* when it was found hollow, or the last step was done; 0: it is not */
     size_t waste;         /* bytes of its hollow classes then that hold no block ... */
     size_t waste_before;  /* ... and when gathering began */
@@ -404,8 +409,8 @@ HAK_INLINE void outbox_empty_own(struct heap *h)
 void outbox_flush_all(struct heap *h);
 /* With the lock held: one block of the class, past the magazine. */
 void *heap_take_one(struct heap *h, uint32_t class);
-/* With the lock held: everything in the magazines returns to the slabs. They keep their slots. */
-void heap_empty_magazines(struct heap *h);
+/* With the lock held: everything in the magazines that the hand takes from returns to the slabs. They keep their slots. */
+void heap_empty_magazines(struct heap *h, enum hand hand);
 /* With the lock held: everything that the heap keeps for reuse goes back; what is in magazines and outboxes only if
  * they are the calling thread's or nobody's. When memory is tight also pages inside slabs. */
 void heap_trim(struct heap *h, bool with_magazines);

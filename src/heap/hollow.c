@@ -79,7 +79,7 @@ static void steady_to_gathering(struct heap *h, size_t waste)
     struct hollow *w = &h->hollow;
     for (uint32_t class = 0; class < FIRST_PAGED; class ++)
         magazine_of(h, class)->gives = waste_of(h, class) != 0;
-    heap_empty_magazines(h);
+    heap_empty_magazines(h, HAND_ALL);
     w->gathers = true;
     w->waste_before = waste;
     w->moved = 0;
@@ -191,12 +191,24 @@ static void look_at_waste(struct heap *h, uint64_t now, bool awake)
     }
 }
 
+/* What a thread keeps of a class that it has not needed for so long would keep slabs, and all their pages. A magazine that serves all
+ * there is to do by itself seems idle as well: filling it again once in a while is little. */
+static void empty_idle_if_due(struct heap *h, uint64_t now)
+{
+    if (h->hollow.idle_ms + hak_options.hollow_time > now)
+        return;
+    h->hollow.idle_ms = now;
+    heap_empty_magazines(h, HAND_IDLE);
+    heap_release_kept(h);
+}
+
 HAK_COLD void hollow_look(struct heap *h)
 {
     uint64_t now = os_now_ms();
     bool is_due = h->hollow.looked_ms + LOOKS_APART_MS <= now;
     if (h->hollow.purges != 0 || is_due)
         h->hollow.looked_ms = now;
+    empty_idle_if_due(h, now);
     if (h->hollow.purges == 0 && is_due)
         look_at_waste(h, now, true);
     else if (h->hollow.purges != 0 && may_purge(now, true))

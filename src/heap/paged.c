@@ -86,7 +86,7 @@ struct search {
 };
 
 /* Whether there is one, and more than `most` bytes. */
-static bool look_into(struct search *s, const struct magazine *m, size_t most)
+HAK_INLINE bool look_into(struct search *s, const struct magazine *m, size_t most)
 {
     size_t blocks = magazine_kept(m);
     if (blocks != 0 && s->found == NULL)

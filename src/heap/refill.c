@@ -128,11 +128,11 @@ static void move_budget_hand(struct heap *h)
 {
     uint32_t class = h->budget_hand;
     h->budget_hand = class + 1 < CLASS_COUNT ? class + 1 : 0;
-    if (!h->classes[class].active && magazine_of(h, class)->cap != 0) {
+    if ((h->classes[class].active & HAND_BUDGET) == 0 && magazine_of(h, class)->cap != 0) {
         empty_magazine(h, class);
         exchange_slots(h, class, NULL, 0);
     }
-    h->classes[class].active = false;
+    h->classes[class].active &= HAND_IDLE;
 }
 
 static uint32_t spill_batch(uint32_t cap, uint32_t class)
@@ -300,7 +300,7 @@ static void *fill_paged(struct heap *h, uint32_t class, bool *zeroed)
 static void *fill(struct heap *h, uint32_t class, bool *zeroed)
 {
     struct magazine *m = magazine_of(h, class);
-    h->classes[class].active = true;
+    h->classes[class].active = HANDS;
     if (class >= FIRST_PAGED)
         return fill_paged(h, class, zeroed);
     adjust_slots(h, class);
@@ -376,7 +376,7 @@ static bool has_shrunk(const struct heap *h)
 static HAK_COLD void flush_all(struct heap *h)
 {
     count(h, COUNTER_flush_all, 1);
-    heap_empty_magazines(h);
+    heap_empty_magazines(h, HAND_ALL);
     heap_release_kept(h);
     h->peak_bytes = h->used_bytes;
 }
@@ -412,7 +412,7 @@ static void flush_own(struct heap *h, uint32_t class, void *p)
         count(h, COUNTER_flush_sparse, 1);
         empty_magazine(h, class);
     }
-    h->classes[class].active = true;
+    h->classes[class].active = HANDS;
     if (magazine_takes(magazine_of(h, class)))
         spill(h, class, p);
     else if (hak_classes[class].size <= GATHERED_MAX && h->classes[class].used > GATHERED_FROM)
@@ -448,8 +448,12 @@ void heap_flush(struct heap *h, uintptr_t word, void *p)
         flush_foreign(h, word, p);
 }
 
-void heap_empty_magazines(struct heap *h)
+void heap_empty_magazines(struct heap *h, enum hand hand)
 {
-    for (uint32_t class = 0; class < CLASS_COUNT; class ++)
-        empty_magazine(h, class);
+    for (uint32_t class = 0; class < CLASS_COUNT; class ++) {
+        uint8_t active = h->classes[class].active;
+        if ((active & hand) == 0)
+            empty_magazine(h, class);
+        h->classes[class].active = (uint8_t)(active & ~hand);
+    }
 }

@@ -133,6 +133,40 @@ static void only_what_has_been_hollow_for_long_gathers(void **state)
     assert_false(gives());
 }
 
+/* Until its magazine has been refilled, and holds something. */
+static size_t take_until_refill(uint32_t class, void **taken)
+{
+    size_t n = 0;
+    uint64_t refills = counted(heap, COUNTER_refill);
+    while (counted(heap, COUNTER_refill) == refills)
+        taken[n++] = alloc(class);
+    assert_true(magazine_kept(magazine_of(heap, class)) != 0);
+    return n;
+}
+
+static void what_is_kept_of_an_idle_class_goes_back(void **state)
+{
+    (void)state;
+    enum { IDLE_SIZE = 4096, BUSY_SIZE = 1024, TAKEN = 256 };
+    uint32_t idle = class_for(IDLE_SIZE), busy = class_for(BUSY_SIZE);
+    void *taken[TAKEN];
+    look_after(PATIENCE_MS);
+    size_t n = take_until_refill(busy, taken);
+    release(alloc(idle));
+    size_t kept = magazine_kept(magazine_of(heap, idle));
+    assert_true(kept != 0);
+    look_after(PATIENCE_MS); /* both have been refilled since the last time */
+    n += take_until_refill(busy, taken + n);
+    look_after(PATIENCE_MS - 1);
+    assert_int_equal(magazine_kept(magazine_of(heap, idle)), kept);
+    look_after(1);
+    assert_int_equal(magazine_kept(magazine_of(heap, idle)), 0);
+    assert_int_equal(heap->classes[idle].slabs, 0);
+    assert_true(magazine_kept(magazine_of(heap, busy)) != 0);
+    while (n-- > 0)
+        release(taken[n]);
+}
+
 static void a_little_free_memory_is_left_alone(void **state)
 {
     (void)state;
@@ -499,6 +533,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(only_what_has_been_hollow_for_long_gathers, full_heap,
+                                        no_heap),
+        cmocka_unit_test_setup_teardown(what_is_kept_of_an_idle_class_goes_back, full_heap,
                                         no_heap),
         cmocka_unit_test_setup_teardown(a_little_free_memory_is_left_alone, full_heap, no_heap),
         cmocka_unit_test_setup_teardown(what_is_replaced_ends_up_in_few_slabs, full_heap, no_heap),

@@ -163,7 +163,7 @@ static uint32_t capacity(uint32_t class)
 static void forget_slots(void)
 {
     lock_take(&heap->lock);
-    heap_empty_magazines(heap);
+    heap_empty_magazines(heap, HAND_ALL);
     for (uint32_t class = 0; class < CLASS_COUNT; class ++) {
         struct magazine *m = magazine_of(heap, class);
         if (m->cap != 0)

@@ -16,7 +16,7 @@ from hakmem.insight.inside import ClassMemory
 from hakmem.insight.naming import naming_of
 from hakmem.insight.smaps import Mapping
 from hakmem.insight.why import Explanation
-from hakmem.insight.words import size_text
+from hakmem.insight.words import many_text, size_text
 
 # What is less than this is not worth anybody's time.
 SHARE_LEAST = 0.05
@@ -263,7 +263,8 @@ def top_site(e: Explanation) -> Advice | None:
         PERHAPS,
         f"live data: one call site, {place}, holds about {size_text(size)}",
         f"hakmem report {e.target} says who calls it",
-        f"{number(rows[best], 'live_samples')} live samples; {e.share(size) * 100:.0f} % of RSS",
+        f"{many_text(number(rows[best], 'live_samples'), 'live sample')}; "
+        f"{e.share(size) * 100:.0f} % of RSS",
     )
 
 

@@ -11,7 +11,7 @@ from hakmem.insight.holdings import BIG, ENDED, RUNS, THREAD, ClassUse, Holdings
 from hakmem.insight.rows import Row, apportion, few, sum_of
 from hakmem.insight.smaps import Process, Thread
 from hakmem.insight.window import UNIT, Presence, Resident, covered_end, resident, unit_words
-from hakmem.insight.words import size_text
+from hakmem.insight.words import many_text, size_text
 
 
 @dataclass(frozen=True)
@@ -285,7 +285,11 @@ class Inside:
     def _rounding(self) -> Row:
         runs, big = self._page_rounding()
         samples = self.holdings.rounding.samples
-        note = f"by {samples} sampled blocks" if samples else "by the classes' limits: no samples"
+        note = (
+            f"by {many_text(samples, 'sampled block')}"
+            if samples
+            else "by the classes' limits: no samples"
+        )
         total = self._slab_rounding() + runs + big
         return Row("rounding", "size class rounding", total, False, note)
 

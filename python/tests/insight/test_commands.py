@@ -100,10 +100,17 @@ def test_table(hakmem: Run, file: Path) -> None:
     assert result.returncode == 0, result.stderr
     assert "/opt/none/app (process 77)" in result.stdout
     assert "40.0 MiB live now" in result.stdout
+    # Of the 80 since the start.
+    assert "from 40 samples" in " ".join(result.stdout.split())
     rows = [line for line in result.stdout.splitlines() if "app+0x" in line]
     assert ["30.0 MiB" in rows[0], "10.0 MiB" in rows[1], "app+0x100" in rows[0]] == [True] * 3
     assert "No leak suspects" in result.stdout
     assert "\x1b" not in result.stdout
+
+
+def test_a_single_sample(hakmem: Run, file: Path) -> None:
+    file.write_bytes(area((1, 0)) + MAPS.encode())
+    assert "from 1 sample\n" in hakmem("report", file, environment={"COLUMNS": "140"}).stdout
 
 
 def test_brackets_in_a_command_are_no_mark_up(hakmem: Run, file: Path) -> None:

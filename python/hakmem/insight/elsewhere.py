@@ -4,7 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from hakmem.insight.area import Area, number
-from hakmem.insight.smaps import Mapping, Process
+from hakmem.insight.smaps import Mapping, Mappings, Process
+from hakmem.insight.window import GRANULE, UNIT, round_up
 
 # hakmem's own
 WINDOW = "window"
@@ -49,17 +50,29 @@ class Parts:
         return sum(part.bytes for part in self.of(kind))
 
 
-def is_window(area: Area, mapping: Mapping) -> bool:
-    """Anything else there was in somebody's way first."""
+def window_mappings(area: Area, mappings: Mappings) -> list[Mapping]:
+    """Where hakmem's blocks lie: up to the last unit that it ever took, and what is joined to that.
+
+    Anything else in the window is others': what they map at random addresses (V8) also gets there.
+    """
     page = area.row("process")
-    start = number(page, "window_at")
-    inside = start <= mapping.start < start + number(page, "window_bytes")
-    return inside and mapping.anonymous
+    start, size = number(page, "window_at"), number(page, "window_bytes")
+    units = area.tables.get("units")
+    taken = size
+    if units is not None and 0 < units.used < units.capacity:
+        taken = round_up(units.used * UNIT, GRANULE)
+    found: list[Mapping] = []
+    for m in mappings.within(start, start + size):
+        joined = bool(found) and found[-1].end == m.start
+        if m.anonymous and start <= m.start and (m.start < start + taken or joined):
+            found.append(m)
+    return found
 
 
 def attribute(area: Area, process: Process) -> Parts:
     """Every mapping is somebody's; the parts add up to RSS."""
     found = Parts()
+    window = {m.start for m in window_mappings(area, process.mappings)}
     arrays = _arrays_range(area, process)
     owner, previous = "", None
     guarded = False
@@ -68,7 +81,8 @@ def attribute(area: Area, process: Process) -> Parts:
         guarded = joined and previous is not None and _is_guard(previous)
         # Zeroed data follows the file that it belongs to.
         owner = m.path if m.of_file else owner if joined and m.anonymous else ""
-        kind = _own(area, m, arrays) or _kind(process, m, owner, guarded)
+        own = WINDOW if m.start in window else _own(area, m, arrays)
+        kind = own or _kind(process, m, owner, guarded)
         name = owner if kind in (LIBRARY, PROGRAM, LIBRARIES, FILES) else m.path
         found.rows.append(Part(kind, m, m.rss, name, _tid(process, m, kind)))
         if not m.permissions.endswith("p"):  # shared memory has none
@@ -91,8 +105,6 @@ def _arrays_range(area: Area, process: Process) -> tuple[int, int]:
 
 
 def _own(area: Area, m: Mapping, arrays: tuple[int, int]) -> str:
-    if is_window(area, m):
-        return WINDOW
     if arrays[0] <= m.start and m.end <= arrays[1] and m.anonymous:
         return ARRAYS
     return AREA if area.mapped_at and m.contains(area.mapped_at) else ""

@@ -57,7 +57,7 @@ class Window:
 
 
 def window_of(area: Area, holdings: Holdings, process: Process, there: Presence | None) -> Window:
-    mappings = [m for m in process.mappings.rows if elsewhere.is_window(area, m)]
+    mappings = elsewhere.window_mappings(area, process.mappings)
     rss, huge = sum(m.rss for m in mappings), sum(m.huge for m in mappings)
     words = unit_words(area)
     if there is None or words is None:

@@ -87,7 +87,7 @@ def look(pid: int) -> Explanation:
     process = read_process(pid)
     area = attach(pid)
     page_size = Holdings(area).page_size
-    wanted = [m for m in process.mappings.rows if m.rss and elsewhere.is_window(area, m)]
+    wanted = [m for m in elsewhere.window_mappings(area, process.mappings) if m.rss]
     pages = read_pages(pid, wanted, page_size)
     there = Presence(pages) if pages is not None else None
     return explain(area, process, there, read_lengths(pid, area))

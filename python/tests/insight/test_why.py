@@ -22,6 +22,7 @@ from synthetic_process import (
 )
 
 from hakmem.insight.advice import advise
+from hakmem.insight.elsewhere import window_mappings
 from hakmem.insight.rows import Row, apportion, clamped
 from hakmem.insight.smaps import Thread
 from hakmem.insight.why import Explanation, explain, explain_file
@@ -318,6 +319,27 @@ def test_foreign_memory_in_the_window_is_not_ours() -> None:
     check_sums(e)
     assert e.bytes("files") == MIB
     assert e.unexplained == 0
+
+
+def test_memory_mapped_beyond_what_hakmem_took_is_not_ours() -> None:
+    """A runtime that maps at random addresses gets into the window, too."""
+    world = plain()
+    world.map(WINDOW + (1 << 37), 256 << 10, 256 << 10)
+    e = world.explain()
+    check_sums(e)
+    assert e.bytes("anonymous") == 256 << 10
+    assert e.unexplained == 0
+
+
+def test_a_block_of_several_mappings_is_ours() -> None:
+    """A program that advises the kernel of a part of its block makes several mappings of it."""
+    world = plain()
+    world.big(4 * MIB, 0)
+    window = world.window()
+    world.map(window.end, MIB, 0)
+    world.map(window.end + MIB, MIB, 0)
+    found = window_mappings(world.area(), world.process().mappings)
+    assert [m.start for m in found] == [WINDOW, window.end, window.end + MIB]
 
 
 def test_the_live_area_is_told_from_other_shared_memory() -> None:

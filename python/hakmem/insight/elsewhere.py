@@ -74,6 +74,7 @@ def attribute(area: Area, process: Process) -> Parts:
     found = Parts()
     window = {m.start for m in window_mappings(area, process.mappings)}
     arrays = _arrays_range(area, process)
+    stacks = _stacks_of(process)
     owner, previous = "", None
     guarded = False
     for m in process.mappings.rows:
@@ -82,9 +83,10 @@ def attribute(area: Area, process: Process) -> Parts:
         # Zeroed data follows the file that it belongs to.
         owner = m.path if m.of_file else owner if joined and m.anonymous else ""
         own = WINDOW if m.start in window else _own(area, m, arrays)
-        kind = own or _kind(process, m, owner, guarded)
+        kind = own or _kind(process, m, owner, stacks, guarded)
         name = owner if kind in (LIBRARY, PROGRAM, LIBRARIES, FILES) else m.path
-        found.rows.append(Part(kind, m, m.rss, name, _tid(process, m, kind)))
+        tid = stacks.get(m.start, 0) if kind in (STACKS, MAIN_STACK) else 0
+        found.rows.append(Part(kind, m, m.rss, name, tid))
         if not m.permissions.endswith("p"):  # shared memory has none
             owner = ""
         previous = m
@@ -110,7 +112,7 @@ def _own(area: Area, m: Mapping, arrays: tuple[int, int]) -> str:
     return AREA if area.mapped_at and m.contains(area.mapped_at) else ""
 
 
-def _kind(process: Process, m: Mapping, owner: str, guarded: bool) -> str:
+def _kind(process: Process, m: Mapping, owner: str, stacks: dict[int, int], guarded: bool) -> str:
     if m.path == "[stack]":
         return MAIN_STACK
     if m.path == "[heap]":
@@ -121,7 +123,8 @@ def _kind(process: Process, m: Mapping, owner: str, guarded: bool) -> str:
         return _kind_of_file(process, owner)
     if m.path.startswith("[") and not m.anonymous:
         return KERNEL
-    return STACKS if _is_stack(process, m, guarded) else ANONYMOUS
+    is_stack = m.start in stacks or _looks_like_a_stack(process, m, guarded)
+    return STACKS if is_stack else ANONYMOUS
 
 
 def _kind_of_file(process: Process, path: str) -> str:
@@ -133,20 +136,21 @@ def _kind_of_file(process: Process, path: str) -> str:
     return LIBRARIES if name.endswith(".so") or ".so." in name else FILES
 
 
-def _is_stack(process: Process, m: Mapping, guarded: bool) -> bool:
-    """A thread points into it, or it is as the C library makes them: behind a guard, or marked."""
-    if _tid(process, m, STACKS):
-        return True
+def _looks_like_a_stack(process: Process, m: Mapping, guarded: bool) -> bool:
+    """It is as the C library makes them: behind a guard, or marked."""
     return (
         len(process.threads) > 1 and "w" in m.permissions and (guarded or NO_HUGE_PAGES in m.flags)
     )
 
 
-def _tid(process: Process, m: Mapping, kind: str) -> int:
-    if kind not in (STACKS, MAIN_STACK):
-        return 0
-    inside = (t.tid for t in process.threads if t.stack_pointer and m.contains(t.stack_pointer))
-    return next(inside, 0)
+def _stacks_of(process: Process) -> dict[int, int]:
+    """Where each mapping starts that a thread's stack pointer is in, and the thread."""
+    found: dict[int, int] = {}
+    for thread in process.threads:
+        m = process.mappings.at(thread.stack_pointer) if thread.stack_pointer else None
+        if m is not None:
+            found.setdefault(m.start, thread.tid)
+    return found
 
 
 def largest(parts: Iterable[Part]) -> tuple[Part, int] | None:

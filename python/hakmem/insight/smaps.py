@@ -103,15 +103,16 @@ def parse(text: str) -> Mappings:
     figures: dict[str, int] = {}
     flags: frozenset[str] = frozenset()
     for line in text.splitlines():
-        found = HEADER.fullmatch(line)
+        # Names of figures begin with a capital, addresses do not: most lines need no look at both.
+        found = None if line[:1].isupper() else HEADER.fullmatch(line)
         if found is not None:
             if head is not None:
                 rows.append(_mapping(head, figures, flags))
             head, figures, flags = found, {}, frozenset()
             continue
-        figure = FIGURE.fullmatch(line)
         name, _, rest = line.partition(":")
-        if figure is not None and name in FIGURES:
+        figure = FIGURE.fullmatch(line) if name in FIGURES else None
+        if figure is not None:
             figures[FIGURES[name]] = int(figure[1]) * 1024
         elif name == FLAGS:
             flags = frozenset(rest.split())

@@ -24,7 +24,7 @@ from synthetic_process import (
 from hakmem.insight.advice import advise
 from hakmem.insight.elsewhere import window_mappings
 from hakmem.insight.rows import Row, apportion, clamped
-from hakmem.insight.smaps import Thread
+from hakmem.insight.smaps import Mapping, Thread
 from hakmem.insight.why import Explanation, explain, explain_file
 from hakmem.insight.why_view import as_json, print_classes, print_explanation, print_threads
 from hakmem.insight.window import SLAB, UNIT
@@ -273,6 +273,29 @@ def test_threads_have_their_stacks() -> None:
     worker = next(t for t in e.threads if t.tid == 101)
     assert worker.stack == 360 << 10
     assert worker.name == "worker"
+
+
+def test_thousands_of_threads_are_not_held_against_each_mapping(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = plain()
+    base, count = 0x7E00_0000_0000, 1000
+    for n in range(count):
+        world.map(base + n * MIB, 64 << 10, 8 << 10)
+        world.threads.append(Thread(100 + n, "worker", base + n * MIB + 4096))
+    looked = 0
+    contains = Mapping.contains
+
+    def counted(m: Mapping, address: int) -> bool:
+        nonlocal looked
+        looked += 1
+        return contains(m, address)
+
+    monkeypatch.setattr(Mapping, "contains", counted)
+    e = world.explain()
+    assert e.bytes("stacks") == count * (8 << 10)
+    assert [part.tid for part in e.parts.of("stacks")] == list(range(100, 100 + count))
+    assert looked < 20 * count
 
 
 def test_sampled_blocks_have_units_of_their_own() -> None:

@@ -1,6 +1,5 @@
 """The heap profile of a process: where its live memory was allocated, as far as sampling tells."""
 
-import math
 import re
 import shlex
 import time
@@ -18,8 +17,6 @@ from hakmem.terminal import legible
 OBJECT = 1024
 # Freed samples by age: the upper ends of all bins but the last.
 LIFETIME_MS = (1, 10, 100, 1_000, 10_000, 100_000, 1_000_000)
-# Of blocks that are sampled more often than this hardly any tells how often that is.
-MOST_SEEN = 0.9
 LIFETIME_NAMES = ("< 1 ms", "< 10 ms", "< 100 ms", "< 1 s", "< 10 s", "< 100 s", "< 1000 s", "more")
 MAPS_LINE = re.compile(
     r"([0-9a-f]+)-([0-9a-f]+) ([-rwxsp]{4}) ([0-9a-f]+) [0-9a-f]+:[0-9a-f]+ \d+\s*(.*)"
@@ -130,17 +127,14 @@ class Profile:
     def live(self) -> Interval:
         return of_samples((block.sampled for block in self.blocks), self.spacing)
 
-    @cached_property
+    @property
     def spacing(self) -> float:
         """Bytes between samples: now, or over its life if it was more.
 
         A program that allocates much has them far apart, and keeps what few of them tell of.
         """
-        telling = [site for site in self.sites if _interval_of(site)]
-        samples = sum(site.samples for site in telling)
-        mean = (
-            sum(site.samples * _interval_of(site) for site in telling) / samples if samples else 0
-        )
+        samples = self.page.get("samples", 0)
+        mean = self.page.get("intervals", 0) / samples if samples else 0.0
         return max(float(self.interval), mean)
 
     @property
@@ -165,15 +159,6 @@ class Profile:
     @property
     def tight(self) -> Interval:
         return _sum([tight_of(site) for site in self.sites])
-
-
-def _interval_of(site: Site) -> float:
-    """The interval its samples were drawn with; 0: they do not tell, for each block was one."""
-    if not site.samples or not site.total_objects:
-        return 0.0
-    size, weight = site.total_bytes / site.total_objects, site.total_bytes / site.samples
-    seen = size / weight
-    return -size / math.log1p(-seen) if seen < MOST_SEEN else 0.0
 
 
 def total_of(site: Site) -> Interval:

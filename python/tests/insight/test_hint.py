@@ -82,3 +82,22 @@ def test_large_blocks_do_not_look_like_samples_far_apart() -> None:
     made.allocate(made.site(*WHOLE), 100, 64 << 20)
     profile = replace(made.profile(), timeline=(TimePoint(1, 1 << 30, 0, 0),))
     assert profile.spacing == profile.interval
+
+
+def test_a_call_stack_of_large_and_small_blocks_does_not_look_like_samples_far_apart() -> None:
+    made = Simulation()
+    site = made.site("resize")
+    made.allocate(site, 20 << 20, 1)
+    made.allocate(site, 600, 4_000)
+    profile = replace(made.profile(), timeline=(TimePoint(1, 22 << 20, 0, 0),))
+    assert profile.spacing == profile.interval
+    assert said_of(profile) == ""
+    assert profile.live.high < 28 << 20
+
+
+def test_samples_that_were_far_apart_are_remembered() -> None:
+    made = program(WHOLE)
+    page = {"samples": 100, "intervals": 100 << 30}
+    far = replace(made.profile(), page=page, timeline=(TimePoint(1, 1 << 30, 0, 0),))
+    assert far.interval < far.spacing == 1 << 30
+    assert "samples 1.00 GiB apart" in said_of(far)

@@ -219,7 +219,7 @@ def _place(e: Explanation, address: int) -> str:
 
 def huge_pages(e: Explanation) -> Advice | None:
     """2 MiB at once, also where less was asked for."""
-    filled = min(e.huge, e.bytes("dirty_huge") + e.bytes("spare"))
+    filled = min(e.filled, e.bytes("dirty_huge") + e.bytes("spare"))
     if not _worth(e, filled):
         return None
     return Advice(
@@ -228,7 +228,8 @@ def huge_pages(e: Explanation) -> Advice | None:
         LIKELY,
         f"transparent huge pages make RSS larger by up to {size_text(filled)}",
         "set HAKMEM_HUGE_PAGES=0, or HAKMEM_HUGE_MIN higher; programs may become slower",
-        f"{size_text(e.huge)} of hakmem's memory is in huge pages",
+        f"{size_text(e.huge)} of hakmem's memory is in huge pages now; at most "
+        f"{size_text(e.filled)} came by 2 MiB at once",
     )
 
 

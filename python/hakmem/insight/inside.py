@@ -52,6 +52,7 @@ class Window:
     resident: Resident
     rss: int
     huge: int = 0
+    filled: int = 0  # by huge pages at most
     estimated: bool = False
     notes: list[str] = field(default_factory=list)
 
@@ -59,16 +60,17 @@ class Window:
 def window_of(area: Area, holdings: Holdings, process: Process, there: Presence | None) -> Window:
     mappings = elsewhere.window_mappings(area, process.mappings)
     rss, huge = sum(m.rss for m in mappings), sum(m.huge for m in mappings)
+    filled = sum(m.filled for m in mappings)
     words = unit_words(area)
     if there is None or words is None:
         missing = "the kernel does not show its pages" if there is None else "it has no units table"
         seen = fitted(model(holdings), rss)
         note = f"{missing}, so what is resident of each part is estimated from counts"
-        return Window(seen, rss, huge, True, [note])
+        return Window(seen, rss, huge, filled, True, [note])
     seen = resident(area, words, there)
     end = covered_end(area, words)
     beyond = there.bytes_in(end, max((m.end for m in mappings), default=end))
-    window = Window(seen, rss, huge)
+    window = Window(seen, rss, huge, filled)
     if beyond:
         window.resident = extrapolated(seen, beyond)
         window.estimated = True
@@ -180,7 +182,7 @@ class Free:
     unexplained: int
 
 
-def free_memory(holdings: Holdings, seen: Resident, huge: int) -> Free:
+def free_memory(holdings: Holdings, seen: Resident, most_filled: int) -> Free:
     """Free pages against what hakmem counts as dirty: more than that is not its doing."""
     left = {
         "cached": holdings.count("big_cached"),
@@ -201,7 +203,7 @@ def free_memory(holdings: Holdings, seen: Resident, huge: int) -> Free:
             left[kind] -= taken
             rest -= taken
         excess += rest
-    filled = min(excess, huge)
+    filled = min(excess, most_filled)
     return Free(got["units"], got["pages"], got["cached"], filled, excess - filled)
 
 

@@ -22,6 +22,7 @@ FIGURES = {
     "AnonHugePages": "huge",
 }
 FLAGS = "VmFlags"
+HUGE_PAGES = "hg"  # asked for; the kernel's daemon then also fills what has been given back
 
 # A word of /proc/PID/pagemap: bits 63, 62 and 56 are in its last byte.
 ENTRY = 8
@@ -47,6 +48,11 @@ class Mapping:
     @property
     def size(self) -> int:
         return self.end - self.start
+
+    @property
+    def filled(self) -> int:
+        """What huge pages may have brought: once a part is given back they show as small ones."""
+        return self.rss if HUGE_PAGES in self.flags else self.huge
 
     @property
     def anonymous(self) -> bool:

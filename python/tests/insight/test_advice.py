@@ -6,6 +6,7 @@ from synthetic_process import AREA_AT, CLASSES, MIB, PAGE, SMALL, UNIT_PAGES, Wo
 from hakmem.insight.advice import RULES, Advice, Rule, advise, headline
 from hakmem.insight.smaps import Thread
 from hakmem.insight.why import explain_file
+from hakmem.insight.window import UNIT
 
 
 def fired(world: World) -> dict[str, Advice]:
@@ -79,6 +80,13 @@ def huge() -> World:
     world = live()
     world.free_units(300, dirty=False)
     world.huge = 400 << 16
+    return world
+
+
+def huge_once() -> World:
+    world = live()
+    world.free_units(300, dirty=False)
+    world.flags = frozenset({"hg"})
     return world
 
 
@@ -248,6 +256,12 @@ def test_the_mappings_of_a_file_are_one() -> None:
         path = "/usr/lib/libtwo.so" if at < 128 else "/usr/lib/libone.so"
         world.map(0x5000_0000_0000 + at * MIB, 64 * MIB, size * MIB, path, "r-xp")
     assert fired(world)["not_ours"].evidence == "the largest is /usr/lib/libtwo.so with 45.0 MiB"
+
+
+def test_huge_pages_that_are_small_by_now_are_told_as_well() -> None:
+    advice = fired(huge_once())["huge_pages"]
+    assert advice.bytes == 300 * UNIT
+    assert advice.evidence.startswith("0 B of hakmem's memory is in huge pages now")
 
 
 def test_stacks_are_named() -> None:

@@ -166,6 +166,16 @@ def test_huge_pages_explain_pages_that_should_be_clean() -> None:
     assert e.bytes("dirty_huge") == 2 * UNIT
 
 
+def test_huge_pages_of_which_a_part_was_given_back_explain_the_rest() -> None:
+    """They show as small ones then; that the mapping may have huge ones is left."""
+    world = plain()
+    world.free_units(2, dirty=False)
+    world.flags = frozenset({"rd", "wr", "hg"})
+    e = world.explain()
+    assert (e.unexplained, e.huge) == (0, 0)
+    assert e.bytes("dirty_huge") == 2 * UNIT
+
+
 def test_memory_that_came_while_looking_is_unexplained() -> None:
     world = plain()
     process, there = world.process(), world.presence()

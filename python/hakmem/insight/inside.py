@@ -130,20 +130,24 @@ def class_memory(
     """Splits a class' resident bytes.
 
     Of the touched pages some may be missing. That is what was cut in advance and never used: in a
-    magazine or, if it is small, back from it. Of larger blocks the program left parts alone. Where
-    memory was tight, pages without a block were given back.
+    magazine or, if it is small, back from it. Of larger blocks the program left parts alone, of
+    those that it has freed as well. Where memory was tight, pages without a block were given back.
     """
     cut = min(there, use.touched)
     missing = use.touched - cut
     magazine = use.magazine * use.size
     live = (use.used - use.magazine) * use.size
     parts = {"magazine": magazine, "live": live, "free": max(0, use.touched - magazine - live)}
-    small, large = ("magazine", "free", "live"), ("magazine", "live", "free")
+    small, large = ("magazine", "free", "live"), ("magazine",)
     purged = ("free", "magazine", "live")
     for name in purged if was_tight else small if use.size <= page_size else large:
         taken = min(missing, parts[name])
         parts[name] -= taken
         missing -= taken
+    if missing:
+        alone = min(1.0, missing / max(1, parts["live"] + parts["free"]))
+        parts["live"] -= int(parts["live"] * alone)
+        parts["free"] -= int(parts["free"] * alone)
     untouched = live - parts["live"]
     # Counts and pages may be of different moments.
     live, magazine, free = fitting(cut, (parts["live"], parts["magazine"], parts["free"]))

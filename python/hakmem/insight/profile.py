@@ -11,6 +11,7 @@ from pathlib import Path
 
 from hakmem.insight.area import Area, Row, area_of, number, numbers, pid_of
 from hakmem.insight.confidence import FEW, Interval, Sampled, of_samples, of_total
+from hakmem.insight.numbers import numbers_of
 from hakmem.terminal import legible
 
 # Parts of an object are counted in these.
@@ -106,6 +107,7 @@ class Profile:
     source: str = ""
     rss: tuple[tuple[int, int], ...] = ()
     has_ended: bool = False
+    known_live: int = 0  # bytes of live blocks, which hakmem counts whatever is sampled
 
     @cached_property
     def blocks_of(self) -> Mapping[int, Sequence[Block]]:
@@ -136,11 +138,6 @@ class Profile:
         samples = self.page.get("samples", 0)
         mean = self.page.get("intervals", 0) / samples if samples else 0.0
         return max(float(self.interval), mean)
-
-    @property
-    def known_live(self) -> int:
-        """Live bytes as they were last counted."""
-        return self.timeline[-1].live_bytes if self.timeline else 0
 
     @property
     def is_coarse(self) -> bool:
@@ -274,6 +271,7 @@ def from_area(
         page=page,
         taken_at=time.time() if taken_at is None else taken_at,
         source=area.source,
+        known_live=numbers_of(area, None)["live_bytes"],
     )
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from conftest import Run
-from synthetic_area import build, shown
+from synthetic_area import CLASSES, build, class_rows, heap, shown
 
 from hakmem.insight.profile import Profile, profile_of
 
@@ -106,6 +106,24 @@ def test_table(hakmem: Run, file: Path) -> None:
     assert ["30.0 MiB" in rows[0], "10.0 MiB" in rows[1], "app+0x100" in rows[0]] == [True] * 3
     assert "No leak suspects" in result.stdout
     assert "\x1b" not in result.stdout
+
+
+def test_what_is_live_is_counted_where_samples_are_far_apart(hakmem: Run, file: Path) -> None:
+    """And not what the last of them stood for."""
+    index, size = next((i, s) for i, (s, _) in enumerate(CLASSES) if s >= 1024)
+    made = build(
+        {
+            "process": [{"pid": 77, "page_size": 4096, "interval": 64 << 20}],
+            "settings": [{"profile_interval": 512 << 10, "profile_rate": 500}],
+            "sites": [{"total_bytes": 64 << 20, "total_objects": OBJECT, "samples": 1}],
+            "timeline": [{"ms": 1000, "live_bytes": 64 << 20}],
+            "classes": class_rows(),
+            "heaps": [heap(4096, 77, by_class={index: ((12 << 20) // size, 200, 3200, 0)})],
+        }
+    )
+    file.write_bytes(made.data + MAPS.encode())
+    text = " ".join(hakmem("report", file).stdout.split())
+    assert "12.0 MiB are live, and samples 64.0 MiB apart" in text
 
 
 def test_a_single_sample(hakmem: Run, file: Path) -> None:

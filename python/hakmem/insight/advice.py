@@ -94,14 +94,22 @@ def _to_keep_less(e: Explanation, kept: int) -> str:
     """What the allowance follows from (purge.h): a floor, a share of what is in use, or demand."""
     settings, allowed = e.holdings.settings, e.holdings.count("allowed_bytes")
     by_call = "call malloc_trim(0) or hak_purge() at quiet times"
-    for name in ("retain", "retain_max"):
-        value = settings.get(name, 0)
-        if kept <= value and (name == "retain" or allowed <= _with_slack(value)):
-            lower = f"HAKMEM_{name.upper()}={_setting(kept // 4)}"
-            return f"set {lower} (now {_setting(value)}), or {by_call}"
+    if kept <= settings.get("retain", 0):
+        return f"{_lower('retain', settings, kept)}, or {by_call}"
+    if kept > allowed:
+        return (
+            "it is more than is allowed, and goes with the program's next frees: set "
+            f"HAKMEM_WORKER=1 for a thread that does not wait for them, or {by_call}"
+        )
     if allowed <= _with_slack(e.holdings.in_use // IN_USE_SHARE):
         return f"it is 1/{IN_USE_SHARE} of what is in use, which no setting lowers: {by_call}"
+    if allowed <= _with_slack(settings.get("retain_max", 0)):
+        return f"{_lower('retain_max', settings, kept)}, or {by_call}"
     return f"it follows the swing of the program's demand, whatever the settings: {by_call}"
+
+
+def _lower(name: str, settings: dict[str, int], kept: int) -> str:
+    return f"set HAKMEM_{name.upper()}={_setting(kept // 4)} (now {_setting(settings[name])})"
 
 
 def _with_slack(size: int) -> int:

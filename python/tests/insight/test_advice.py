@@ -31,6 +31,7 @@ def kept_for_reuse() -> World:
     world = live()
     world.free_units(200)
     world.cached(5, 5 * 512)
+    world.page["allowed_bytes"] = 24 * MIB
     return world
 
 
@@ -179,9 +180,16 @@ def test_what_is_always_kept_names_the_other_setting() -> None:
 def test_a_share_of_much_memory_is_no_settings_doing() -> None:
     world = kept_for_reuse()
     world.page["units_in_use"] = 22 * MIB * 16 // 65536
-    world.page["allowed_bytes"] = 23 * MIB
-    world.settings["retain_max"] = 8 * MIB
     assert "1/16 of what is in use" in fired(world)["kept_for_reuse"].action
+
+
+def test_what_waits_for_the_next_free_is_a_threads_to_give_back() -> None:
+    """A program that has dropped it and makes no more calls: no allowance holds it."""
+    world = kept_for_reuse()
+    world.page["allowed_bytes"] = 4 * MIB
+    action = fired(world)["kept_for_reuse"].action
+    assert "HAKMEM_WORKER=1" in action
+    assert "RETAIN" not in action
 
 
 def test_swinging_demand_is_no_settings_doing() -> None:

@@ -79,6 +79,8 @@ class Module:
     offset: int
     path: str
     build_id: str = ""
+    # Where the kernel shows the file itself, whatever its name leads to by now, or from here.
+    shown: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -210,8 +212,11 @@ def merged(sites: Sequence[Site]) -> Site:
     )
 
 
-def modules_of(maps_text: str, build_ids: Mapping[int, str]) -> tuple[Module, ...]:
-    """The executable mappings; a build id belongs to the file mapped at its address."""
+def modules_of(maps_text: str, build_ids: Mapping[int, str], pid: int = 0) -> tuple[Module, ...]:
+    """The executable mappings; a build id belongs to the file mapped at its address.
+
+    `pid`: of the process, if it runs.
+    """
     found = []
     file_ids: dict[str, str] = {}
     for line in maps_text.splitlines():
@@ -224,8 +229,19 @@ def modules_of(maps_text: str, build_ids: Mapping[int, str]) -> tuple[Module, ..
             if path and start <= address < end:
                 file_ids[path] = build_id
         if "x" in match[3]:
-            found.append(Module(start, end, offset, path))
+            shown = _shown(pid, f"{match[1]}-{match[2]}", path) if pid and path else ()
+            found.append(Module(start, end, offset, path, shown=shown))
     return tuple(replace(module, build_id=file_ids.get(module.path, "")) for module in found)
+
+
+def _shown(pid: int, stretch: str, path: str) -> tuple[str, ...]:
+    """To root, and of the program itself to its user as well."""
+    program = Path(f"/proc/{pid}/exe")
+    try:
+        is_program = str(program.readlink()) == path
+    except OSError:
+        is_program = False
+    return (f"/proc/{pid}/map_files/{stretch}", *([str(program)] if is_program else []))
 
 
 def profile_of(target: str) -> Profile:
@@ -267,7 +283,7 @@ def from_area(
         sites=_with_peak([site for site in sites if site.samples]),
         blocks=tuple(_block(row) for row in area.table("blocks").rows() if number(row, "address")),
         timeline=tuple(point for point in points if point.ms),
-        modules=modules_of(area.maps_text, area.build_ids),
+        modules=modules_of(area.maps_text, area.build_ids, area.seen_as),
         page=page,
         taken_at=time.time() if taken_at is None else taken_at,
         source=area.source,

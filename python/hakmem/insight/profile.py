@@ -273,7 +273,7 @@ def from_area(
     sites = [_site(index, site, words) for index, site in enumerate(area.table("sites").rows())]
     points = [_point(point) for point in area.table("timeline").rows()]
     return Profile(
-        pid=number(row, "pid"),
+        pid=area.seen_as or number(row, "pid"),
         command=command or _program(area.maps_text),
         version=area.version,
         interval=number(row, "interval"),

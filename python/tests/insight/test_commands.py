@@ -3,13 +3,15 @@
 import gzip
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from conftest import Run
 from synthetic_area import CLASSES, build, class_rows, heap, shown
 
-from hakmem.insight.profile import Profile, profile_of
+from hakmem.insight.area import load
+from hakmem.insight.profile import Profile, from_area, profile_of
 
 OBJECT = 1024
 MAPS = "560000000000-560000100000 r-xp 00000000 fe:00 12    /opt/none/app\n"
@@ -93,6 +95,12 @@ def test_profile_of_a_file(file: Path) -> None:
     assert profile.modules[0].build_id == "abcd"
     assert [point.live_bytes for point in profile.timeline] == [1, 2]
     assert profile.taken_at == file.stat().st_mtime
+
+
+def test_a_process_of_another_namespace_has_the_id_that_it_was_asked_by(file: Path) -> None:
+    area = replace(load(file), seen_as=4711)
+    profile = from_area(area)
+    assert (profile.pid, profile.page["pid"]) == (4711, 77)
 
 
 def test_table(hakmem: Run, file: Path) -> None:

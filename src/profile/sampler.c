@@ -27,6 +27,7 @@ static struct {
     uint64_t sampled; /* estimated live bytes */
     uint64_t peak;    /* the highest of it that the sites remember */
     uint64_t samples, lost;
+    uint64_t intervals;               /* of the samples, added up */
     _Atomic bool out_of_sight;        /* small blocks: sampler_lose_sight */
     size_t apart_blocks, apart_bytes; /* live in the arena and in slots */
     /* Blocks freed where the lock could not be waited for, linked through their first word. Pushed by
@@ -65,6 +66,7 @@ static void show_sums(struct live_area *a, uint64_t now)
     store_relaxed(&p->interval, rate_interval());
     store_relaxed(&p->samples, sampler.samples);
     store_relaxed(&p->samples_lost, sampler.lost);
+    store_relaxed(&p->intervals, sampler.intervals);
     store_relaxed(&p->sampled_live, sampler.sampled);
     store_relaxed(&p->sampled_unit_bytes, (uint64_t)arena_units() * UNIT_SIZE);
     store_relaxed(&p->guarded, guarded.taken);
@@ -83,9 +85,11 @@ static struct site_change change_of(const struct record *r)
                                 r->born_ms};
 }
 
-/* What it stands for: by the probability with which its size is a sample. */
+/* Counts a sample, and what it stands for: by the probability with which its size is one. */
 static void weigh(struct record *r, uint64_t interval)
 {
+    sampler.samples++;
+    sampler.intervals += interval;
     size_t words = words_of(r->size);
     double hit = poisson_hit(8. * (double)(words != 0 ? words : 1) / (double)interval);
     r->weight_bytes = (uint64_t)((double)r->size / hit + 0.5);
@@ -124,7 +128,6 @@ static bool record(const struct request *q, const void *p, size_t usable)
     weigh(r, q->by->interval);
     probe_sample(r->size, r->weight_bytes);
     record_link(r);
-    sampler.samples++;
     sampler.sampled += r->weight_bytes;
     rate_count(now);
     set_fullness();
@@ -290,7 +293,6 @@ static void record_total(const struct request *q)
         return;
     r.site = site_for(a, q->stack, q->depth, r.born_ms);
     weigh(&r, q->by->interval);
-    sampler.samples++;
     rate_count(r.born_ms);
     site_passed(a, change_of(&r));
     show_sums(a, r.born_ms);

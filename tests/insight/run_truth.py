@@ -75,6 +75,8 @@ def look(program: Path, library: Path, interval: str) -> list[Compared]:
     ):
         said = until_ready(child)
         profile = from_area(attach(child.pid))
+    if profile.spacing != profile.interval:
+        raise WrongError(f"samples are {profile.spacing:.0f} apart, not {profile.interval}")
     stacks = stacks_of(profile, Symbols(profile.modules))
     found = []
     for name, truth in re.findall(r"site (\w+) (\d+) ", said):

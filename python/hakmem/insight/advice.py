@@ -16,7 +16,7 @@ from hakmem.insight.inside import ClassMemory
 from hakmem.insight.naming import naming_of
 from hakmem.insight.smaps import Mapping
 from hakmem.insight.why import Explanation
-from hakmem.insight.words import size_text
+from hakmem.insight.words import many_text, size_text
 
 # What is less than this is not worth anybody's time.
 SHARE_LEAST = 0.05
@@ -94,14 +94,22 @@ def _to_keep_less(e: Explanation, kept: int) -> str:
     """What the allowance follows from (purge.h): a floor, a share of what is in use, or demand."""
     settings, allowed = e.holdings.settings, e.holdings.count("allowed_bytes")
     by_call = "call malloc_trim(0) or hak_purge() at quiet times"
-    for name in ("retain", "retain_max"):
-        value = settings.get(name, 0)
-        if kept <= value and (name == "retain" or allowed <= _with_slack(value)):
-            lower = f"HAKMEM_{name.upper()}={_setting(kept // 4)}"
-            return f"set {lower} (now {_setting(value)}), or {by_call}"
+    if kept <= settings.get("retain", 0):
+        return f"{_lower('retain', settings, kept)}, or {by_call}"
+    if kept > allowed:
+        return (
+            "it is more than is allowed, and goes with the program's next frees: set "
+            f"HAKMEM_WORKER=1 for a thread that does not wait for them, or {by_call}"
+        )
     if allowed <= _with_slack(e.holdings.in_use // IN_USE_SHARE):
         return f"it is 1/{IN_USE_SHARE} of what is in use, which no setting lowers: {by_call}"
+    if allowed <= _with_slack(settings.get("retain_max", 0)):
+        return f"{_lower('retain_max', settings, kept)}, or {by_call}"
     return f"it follows the swing of the program's demand, whatever the settings: {by_call}"
+
+
+def _lower(name: str, settings: dict[str, int], kept: int) -> str:
+    return f"set HAKMEM_{name.upper()}={_setting(kept // 4)} (now {_setting(settings[name])})"
 
 
 def _with_slack(size: int) -> int:
@@ -219,7 +227,7 @@ def _place(e: Explanation, address: int) -> str:
 
 def huge_pages(e: Explanation) -> Advice | None:
     """2 MiB at once, also where less was asked for."""
-    filled = min(e.huge, e.bytes("dirty_huge") + e.bytes("spare"))
+    filled = min(e.filled, e.bytes("dirty_huge") + e.bytes("spare"))
     if not _worth(e, filled):
         return None
     return Advice(
@@ -228,7 +236,8 @@ def huge_pages(e: Explanation) -> Advice | None:
         LIKELY,
         f"transparent huge pages make RSS larger by up to {size_text(filled)}",
         "set HAKMEM_HUGE_PAGES=0, or HAKMEM_HUGE_MIN higher; programs may become slower",
-        f"{size_text(e.huge)} of hakmem's memory is in huge pages",
+        f"{size_text(e.huge)} of hakmem's memory is in huge pages now; at most "
+        f"{size_text(e.filled)} came by 2 MiB at once",
     )
 
 
@@ -263,7 +272,8 @@ def top_site(e: Explanation) -> Advice | None:
         PERHAPS,
         f"live data: one call site, {place}, holds about {size_text(size)}",
         f"hakmem report {e.target} says who calls it",
-        f"{number(rows[best], 'live_samples')} live samples; {e.share(size) * 100:.0f} % of RSS",
+        f"{many_text(number(rows[best], 'live_samples'), 'live sample')}; "
+        f"{e.share(size) * 100:.0f} % of RSS",
     )
 
 

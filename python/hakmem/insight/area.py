@@ -168,8 +168,9 @@ class Area:
     # Start address of a loaded object -> its build id; of files only.
     build_ids: dict[int, str] = field(default_factory=dict)
     source: str = ""
-    # Where the process has the area; 0 if this is from a file.
+    # Where the process has the area, and its id as it is seen from here; 0 if this is from a file.
     mapped_at: int = 0
+    seen_as: int = 0
 
     def table(self, name: str) -> Table:
         if name not in self.tables:
@@ -314,7 +315,7 @@ def _attach(pid: int, maps: str) -> Area:
         except NoAreaError as error:
             refusals.append(error)
             continue
-        area = Area(version, tables, maps, {}, source, segment.start)
+        area = Area(version, tables, maps, {}, source, segment.start, pid)
         if area.pid == inner:
             return area
         parents.append(area.pid)

@@ -4,7 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from hakmem.insight.area import Area, number
-from hakmem.insight.smaps import Mapping, Process
+from hakmem.insight.smaps import Mapping, Mappings, Process
+from hakmem.insight.window import GRANULE, UNIT, round_up
 
 # hakmem's own
 WINDOW = "window"
@@ -49,18 +50,31 @@ class Parts:
         return sum(part.bytes for part in self.of(kind))
 
 
-def is_window(area: Area, mapping: Mapping) -> bool:
-    """Anything else there was in somebody's way first."""
+def window_mappings(area: Area, mappings: Mappings) -> list[Mapping]:
+    """Where hakmem's blocks lie: up to the last unit that it ever took, and what is joined to that.
+
+    Anything else in the window is others': what they map at random addresses (V8) also gets there.
+    """
     page = area.row("process")
-    start = number(page, "window_at")
-    inside = start <= mapping.start < start + number(page, "window_bytes")
-    return inside and mapping.anonymous
+    start, size = number(page, "window_at"), number(page, "window_bytes")
+    units = area.tables.get("units")
+    taken = size
+    if units is not None and 0 < units.used < units.capacity:
+        taken = round_up(units.used * UNIT, GRANULE)
+    found: list[Mapping] = []
+    for m in mappings.within(start, start + size):
+        joined = bool(found) and found[-1].end == m.start
+        if m.anonymous and start <= m.start and (m.start < start + taken or joined):
+            found.append(m)
+    return found
 
 
 def attribute(area: Area, process: Process) -> Parts:
     """Every mapping is somebody's; the parts add up to RSS."""
     found = Parts()
+    window = {m.start for m in window_mappings(area, process.mappings)}
     arrays = _arrays_range(area, process)
+    stacks = _stacks_of(process)
     owner, previous = "", None
     guarded = False
     for m in process.mappings.rows:
@@ -68,9 +82,11 @@ def attribute(area: Area, process: Process) -> Parts:
         guarded = joined and previous is not None and _is_guard(previous)
         # Zeroed data follows the file that it belongs to.
         owner = m.path if m.of_file else owner if joined and m.anonymous else ""
-        kind = _own(area, m, arrays) or _kind(process, m, owner, guarded)
+        own = WINDOW if m.start in window else _own(area, m, arrays)
+        kind = own or _kind(process, m, owner, stacks, guarded)
         name = owner if kind in (LIBRARY, PROGRAM, LIBRARIES, FILES) else m.path
-        found.rows.append(Part(kind, m, m.rss, name, _tid(process, m, kind)))
+        tid = stacks.get(m.start, 0) if kind in (STACKS, MAIN_STACK) else 0
+        found.rows.append(Part(kind, m, m.rss, name, tid))
         if not m.permissions.endswith("p"):  # shared memory has none
             owner = ""
         previous = m
@@ -91,14 +107,12 @@ def _arrays_range(area: Area, process: Process) -> tuple[int, int]:
 
 
 def _own(area: Area, m: Mapping, arrays: tuple[int, int]) -> str:
-    if is_window(area, m):
-        return WINDOW
     if arrays[0] <= m.start and m.end <= arrays[1] and m.anonymous:
         return ARRAYS
     return AREA if area.mapped_at and m.contains(area.mapped_at) else ""
 
 
-def _kind(process: Process, m: Mapping, owner: str, guarded: bool) -> str:
+def _kind(process: Process, m: Mapping, owner: str, stacks: dict[int, int], guarded: bool) -> str:
     if m.path == "[stack]":
         return MAIN_STACK
     if m.path == "[heap]":
@@ -109,7 +123,8 @@ def _kind(process: Process, m: Mapping, owner: str, guarded: bool) -> str:
         return _kind_of_file(process, owner)
     if m.path.startswith("[") and not m.anonymous:
         return KERNEL
-    return STACKS if _is_stack(process, m, guarded) else ANONYMOUS
+    is_stack = m.start in stacks or _looks_like_a_stack(process, m, guarded)
+    return STACKS if is_stack else ANONYMOUS
 
 
 def _kind_of_file(process: Process, path: str) -> str:
@@ -121,20 +136,21 @@ def _kind_of_file(process: Process, path: str) -> str:
     return LIBRARIES if name.endswith(".so") or ".so." in name else FILES
 
 
-def _is_stack(process: Process, m: Mapping, guarded: bool) -> bool:
-    """A thread points into it, or it is as the C library makes them: behind a guard, or marked."""
-    if _tid(process, m, STACKS):
-        return True
+def _looks_like_a_stack(process: Process, m: Mapping, guarded: bool) -> bool:
+    """It is as the C library makes them: behind a guard, or marked."""
     return (
         len(process.threads) > 1 and "w" in m.permissions and (guarded or NO_HUGE_PAGES in m.flags)
     )
 
 
-def _tid(process: Process, m: Mapping, kind: str) -> int:
-    if kind not in (STACKS, MAIN_STACK):
-        return 0
-    inside = (t.tid for t in process.threads if t.stack_pointer and m.contains(t.stack_pointer))
-    return next(inside, 0)
+def _stacks_of(process: Process) -> dict[int, int]:
+    """Where each mapping starts that a thread's stack pointer is in, and the thread."""
+    found: dict[int, int] = {}
+    for thread in process.threads:
+        m = process.mappings.at(thread.stack_pointer) if thread.stack_pointer else None
+        if m is not None:
+            found.setdefault(m.start, thread.tid)
+    return found
 
 
 def largest(parts: Iterable[Part]) -> tuple[Part, int] | None:

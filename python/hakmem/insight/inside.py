@@ -11,7 +11,7 @@ from hakmem.insight.holdings import BIG, ENDED, RUNS, THREAD, ClassUse, Holdings
 from hakmem.insight.rows import Row, apportion, few, sum_of
 from hakmem.insight.smaps import Process, Thread
 from hakmem.insight.window import UNIT, Presence, Resident, covered_end, resident, unit_words
-from hakmem.insight.words import size_text
+from hakmem.insight.words import many_text, size_text
 
 
 @dataclass(frozen=True)
@@ -52,23 +52,25 @@ class Window:
     resident: Resident
     rss: int
     huge: int = 0
+    filled: int = 0  # by huge pages at most
     estimated: bool = False
     notes: list[str] = field(default_factory=list)
 
 
 def window_of(area: Area, holdings: Holdings, process: Process, there: Presence | None) -> Window:
-    mappings = [m for m in process.mappings.rows if elsewhere.is_window(area, m)]
+    mappings = elsewhere.window_mappings(area, process.mappings)
     rss, huge = sum(m.rss for m in mappings), sum(m.huge for m in mappings)
+    filled = sum(m.filled for m in mappings)
     words = unit_words(area)
     if there is None or words is None:
         missing = "the kernel does not show its pages" if there is None else "it has no units table"
         seen = fitted(model(holdings), rss)
         note = f"{missing}, so what is resident of each part is estimated from counts"
-        return Window(seen, rss, huge, True, [note])
+        return Window(seen, rss, huge, filled, True, [note])
     seen = resident(area, words, there)
     end = covered_end(area, words)
     beyond = there.bytes_in(end, max((m.end for m in mappings), default=end))
-    window = Window(seen, rss, huge)
+    window = Window(seen, rss, huge, filled)
     if beyond:
         window.resident = extrapolated(seen, beyond)
         window.estimated = True
@@ -128,20 +130,24 @@ def class_memory(
     """Splits a class' resident bytes.
 
     Of the touched pages some may be missing. That is what was cut in advance and never used: in a
-    magazine or, if it is small, back from it. Of larger blocks the program left parts alone. Where
-    memory was tight, pages without a block were given back.
+    magazine or, if it is small, back from it. Of larger blocks the program left parts alone, of
+    those that it has freed as well. Where memory was tight, pages without a block were given back.
     """
     cut = min(there, use.touched)
     missing = use.touched - cut
     magazine = use.magazine * use.size
     live = (use.used - use.magazine) * use.size
     parts = {"magazine": magazine, "live": live, "free": max(0, use.touched - magazine - live)}
-    small, large = ("magazine", "free", "live"), ("magazine", "live", "free")
+    small, large = ("magazine", "free", "live"), ("magazine",)
     purged = ("free", "magazine", "live")
     for name in purged if was_tight else small if use.size <= page_size else large:
         taken = min(missing, parts[name])
         parts[name] -= taken
         missing -= taken
+    if missing:
+        alone = min(1.0, missing / max(1, parts["live"] + parts["free"]))
+        parts["live"] -= int(parts["live"] * alone)
+        parts["free"] -= int(parts["free"] * alone)
     untouched = live - parts["live"]
     # Counts and pages may be of different moments.
     live, magazine, free = fitting(cut, (parts["live"], parts["magazine"], parts["free"]))
@@ -180,7 +186,7 @@ class Free:
     unexplained: int
 
 
-def free_memory(holdings: Holdings, seen: Resident, huge: int) -> Free:
+def free_memory(holdings: Holdings, seen: Resident, most_filled: int) -> Free:
     """Free pages against what hakmem counts as dirty: more than that is not its doing."""
     left = {
         "cached": holdings.count("big_cached"),
@@ -201,7 +207,7 @@ def free_memory(holdings: Holdings, seen: Resident, huge: int) -> Free:
             left[kind] -= taken
             rest -= taken
         excess += rest
-    filled = min(excess, huge)
+    filled = min(excess, most_filled)
     return Free(got["units"], got["pages"], got["cached"], filled, excess - filled)
 
 
@@ -285,7 +291,11 @@ class Inside:
     def _rounding(self) -> Row:
         runs, big = self._page_rounding()
         samples = self.holdings.rounding.samples
-        note = f"by {samples} sampled blocks" if samples else "by the classes' limits: no samples"
+        note = (
+            f"by {many_text(samples, 'sampled block')}"
+            if samples
+            else "by the classes' limits: no samples"
+        )
         total = self._slab_rounding() + runs + big
         return Row("rounding", "size class rounding", total, False, note)
 

@@ -53,12 +53,13 @@ def suspects(profile: Profile, stacks: Sequence[Stack]) -> list[Suspect]:
 
 
 def _suspect(profile: Profile, stack: Stack) -> Suspect | None:
-    begin = stack.site.first_ms
+    # The child of a fork has call stacks and blocks of its parent's, which are tables to it.
+    begin = max(stack.site.first_ms, profile.shown_ms)
     window = profile.now_ms - begin
     if window < max(LEAST_WINDOW_MS, LEAST_PART_OF_LIFE * profile.age_ms):
         return None
     blocks = [block for site in stack.sites for block in profile.blocks_of.get(site.index, ())]
-    periods = by_period(blocks, begin, window)
+    periods = by_period([block for block in blocks if block.born_ms >= begin], begin, window)
     if min(map(len, periods)) < LEAST_SAMPLES:
         return None
     rates = [sum(block.weight_bytes for block in period) for period in periods]

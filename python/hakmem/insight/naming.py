@@ -19,7 +19,7 @@ def naming_of(area: Area, shown: int = SHOWN_FRAMES) -> Naming:
         from hakmem.insight.symbols import Symbols
     except ImportError:
         return lambda stack: _addresses(stack[:shown])
-    symbols = Symbols(modules_of(area.maps_text, area.build_ids))
+    symbols = Symbols(modules_of(area.maps_text, area.build_ids, area.seen_as))
 
     def name(stack: Sequence[int]) -> str:
         # What it has to say of files would tear the picture.

@@ -1,6 +1,5 @@
 """The heap profile of a process: where its live memory was allocated, as far as sampling tells."""
 
-import math
 import re
 import shlex
 import time
@@ -12,14 +11,13 @@ from pathlib import Path
 
 from hakmem.insight.area import Area, Row, area_of, number, numbers, pid_of
 from hakmem.insight.confidence import FEW, Interval, Sampled, of_samples, of_total
+from hakmem.insight.numbers import numbers_of
 from hakmem.terminal import legible
 
 # Parts of an object are counted in these.
 OBJECT = 1024
 # Freed samples by age: the upper ends of all bins but the last.
 LIFETIME_MS = (1, 10, 100, 1_000, 10_000, 100_000, 1_000_000)
-# Of blocks that are sampled more often than this hardly any tells how often that is.
-MOST_SEEN = 0.9
 LIFETIME_NAMES = ("< 1 ms", "< 10 ms", "< 100 ms", "< 1 s", "< 10 s", "< 100 s", "< 1000 s", "more")
 MAPS_LINE = re.compile(
     r"([0-9a-f]+)-([0-9a-f]+) ([-rwxsp]{4}) ([0-9a-f]+) [0-9a-f]+:[0-9a-f]+ \d+\s*(.*)"
@@ -81,6 +79,8 @@ class Module:
     offset: int
     path: str
     build_id: str = ""
+    # Where the kernel shows the file itself, whatever its name leads to by now, or from here.
+    shown: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -109,6 +109,7 @@ class Profile:
     source: str = ""
     rss: tuple[tuple[int, int], ...] = ()
     has_ended: bool = False
+    known_live: int = 0  # bytes of live blocks, which hakmem counts whatever is sampled
 
     @cached_property
     def blocks_of(self) -> Mapping[int, Sequence[Block]]:
@@ -130,23 +131,15 @@ class Profile:
     def live(self) -> Interval:
         return of_samples((block.sampled for block in self.blocks), self.spacing)
 
-    @cached_property
+    @property
     def spacing(self) -> float:
         """Bytes between samples: now, or over its life if it was more.
 
         A program that allocates much has them far apart, and keeps what few of them tell of.
         """
-        telling = [site for site in self.sites if _interval_of(site)]
-        samples = sum(site.samples for site in telling)
-        mean = (
-            sum(site.samples * _interval_of(site) for site in telling) / samples if samples else 0
-        )
+        samples = self.page.get("samples", 0)
+        mean = self.page.get("intervals", 0) / samples if samples else 0.0
         return max(float(self.interval), mean)
-
-    @property
-    def known_live(self) -> int:
-        """Live bytes as they were last counted."""
-        return self.timeline[-1].live_bytes if self.timeline else 0
 
     @property
     def is_coarse(self) -> bool:
@@ -165,15 +158,6 @@ class Profile:
     @property
     def tight(self) -> Interval:
         return _sum([tight_of(site) for site in self.sites])
-
-
-def _interval_of(site: Site) -> float:
-    """The interval its samples were drawn with; 0: they do not tell, for each block was one."""
-    if not site.samples or not site.total_objects:
-        return 0.0
-    size, weight = site.total_bytes / site.total_objects, site.total_bytes / site.samples
-    seen = size / weight
-    return -size / math.log1p(-seen) if seen < MOST_SEEN else 0.0
 
 
 def total_of(site: Site) -> Interval:
@@ -228,8 +212,11 @@ def merged(sites: Sequence[Site]) -> Site:
     )
 
 
-def modules_of(maps_text: str, build_ids: Mapping[int, str]) -> tuple[Module, ...]:
-    """The executable mappings; a build id belongs to the file mapped at its address."""
+def modules_of(maps_text: str, build_ids: Mapping[int, str], pid: int = 0) -> tuple[Module, ...]:
+    """The executable mappings; a build id belongs to the file mapped at its address.
+
+    `pid`: of the process, if it runs.
+    """
     found = []
     file_ids: dict[str, str] = {}
     for line in maps_text.splitlines():
@@ -242,8 +229,19 @@ def modules_of(maps_text: str, build_ids: Mapping[int, str]) -> tuple[Module, ..
             if path and start <= address < end:
                 file_ids[path] = build_id
         if "x" in match[3]:
-            found.append(Module(start, end, offset, path))
+            shown = _shown(pid, f"{match[1]}-{match[2]}", path) if pid and path else ()
+            found.append(Module(start, end, offset, path, shown=shown))
     return tuple(replace(module, build_id=file_ids.get(module.path, "")) for module in found)
+
+
+def _shown(pid: int, stretch: str, path: str) -> tuple[str, ...]:
+    """To root, and of the program itself to its user as well."""
+    program = Path(f"/proc/{pid}/exe")
+    try:
+        is_program = str(program.readlink()) == path
+    except OSError:
+        is_program = False
+    return (f"/proc/{pid}/map_files/{stretch}", *([str(program)] if is_program else []))
 
 
 def profile_of(target: str) -> Profile:
@@ -275,7 +273,7 @@ def from_area(
     sites = [_site(index, site, words) for index, site in enumerate(area.table("sites").rows())]
     points = [_point(point) for point in area.table("timeline").rows()]
     return Profile(
-        pid=number(row, "pid"),
+        pid=area.seen_as or number(row, "pid"),
         command=command or _program(area.maps_text),
         version=area.version,
         interval=number(row, "interval"),
@@ -285,10 +283,11 @@ def from_area(
         sites=_with_peak([site for site in sites if site.samples]),
         blocks=tuple(_block(row) for row in area.table("blocks").rows() if number(row, "address")),
         timeline=tuple(point for point in points if point.ms),
-        modules=modules_of(area.maps_text, area.build_ids),
+        modules=modules_of(area.maps_text, area.build_ids, area.seen_as),
         page=page,
         taken_at=time.time() if taken_at is None else taken_at,
         source=area.source,
+        known_live=numbers_of(area, None)["live_bytes"],
     )
 
 

@@ -22,6 +22,7 @@ FIGURES = {
     "AnonHugePages": "huge",
 }
 FLAGS = "VmFlags"
+HUGE_PAGES = "hg"  # asked for; the kernel's daemon then also fills what has been given back
 
 # A word of /proc/PID/pagemap: bits 63, 62 and 56 are in its last byte.
 ENTRY = 8
@@ -47,6 +48,11 @@ class Mapping:
     @property
     def size(self) -> int:
         return self.end - self.start
+
+    @property
+    def filled(self) -> int:
+        """What huge pages may have brought: once a part is given back they show as small ones."""
+        return self.rss if HUGE_PAGES in self.flags else self.huge
 
     @property
     def anonymous(self) -> bool:
@@ -103,15 +109,16 @@ def parse(text: str) -> Mappings:
     figures: dict[str, int] = {}
     flags: frozenset[str] = frozenset()
     for line in text.splitlines():
-        found = HEADER.fullmatch(line)
+        # Names of figures begin with a capital, addresses do not: most lines need no look at both.
+        found = None if line[:1].isupper() else HEADER.fullmatch(line)
         if found is not None:
             if head is not None:
                 rows.append(_mapping(head, figures, flags))
             head, figures, flags = found, {}, frozenset()
             continue
-        figure = FIGURE.fullmatch(line)
         name, _, rest = line.partition(":")
-        if figure is not None and name in FIGURES:
+        figure = FIGURE.fullmatch(line) if name in FIGURES else None
+        if figure is not None:
             figures[FIGURES[name]] = int(figure[1]) * 1024
         elif name == FLAGS:
             flags = frozenset(rest.split())

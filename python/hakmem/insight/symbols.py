@@ -132,7 +132,8 @@ class _File:
     def __init__(self, module: Module, debug_folder: Path) -> None:
         self._module = module
         self._debug_folder = debug_folder
-        self._path = Path(module.path)
+        shown = (Path(path) for path in module.shown)
+        self._path = next((path for path in shown if read_image(path)), Path(module.path))
 
     def frames(self, offset: int) -> tuple[Frame, ...]:
         if self._image is None or self._cache is None:
@@ -157,7 +158,7 @@ class _File:
     def _image(self) -> Image | None:
         """None, and said once, if the file is not the one that was mapped."""
         name = self._module.path
-        if name.endswith(DELETED):
+        if name.endswith(DELETED) and self._path == Path(name):
             say(f"{name.removesuffix(DELETED)} is no longer there: its functions stay unnamed")
             return None
         image = read_image(self._path)
@@ -194,10 +195,10 @@ class _File:
             found.append(self._debug_folder / ".build-id" / own[:2] / f"{own[2:]}.debug")
         link = self._image.debug_link
         if link:
-            folder = self._path.parent
+            folder = Path(self._module.path).parent
             beyond = self._debug_folder / str(folder).lstrip("/")
             found += [folder / link, folder / ".debug" / link, beyond / link]
-        return [path for path in found if path != self._path and self._fits(path)]
+        return [path for path in found if path != Path(self._module.path) and self._fits(path)]
 
     def _fits(self, path: Path) -> bool:
         assert self._image is not None

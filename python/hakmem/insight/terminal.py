@@ -12,7 +12,7 @@ from hakmem.insight.plumbing import telling
 from hakmem.insight.profile import Profile, chosen_settings
 from hakmem.insight.symbols import Frame
 from hakmem.insight.views import LIVE, PEAK, TIGHT, TOTAL, Stack, View, hint, ranked
-from hakmem.insight.words import count_text, percent_text, size_text, time_text
+from hakmem.insight.words import count_text, many_text, percent_text, size_text, time_text
 
 SITES_SHOWN = 20
 SUSPECTS_SHOWN = 5
@@ -37,7 +37,7 @@ def print_report(
     about = (
         f" (process {profile.pid}), {time_text(profile.age_ms)} after its start: "
         f"{size_text(whole.value)} {view.noun} ({_range(whole)}, 95 %), "
-        f"from {count_text(profile.total.samples)} samples"
+        f"from {many_text(whole.samples, 'sample')}"
     )
     console.print(Text(profile.command, style="bold").append(about, style="not bold"))
     if view is TIGHT and not whole.value:

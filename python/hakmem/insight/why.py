@@ -49,6 +49,7 @@ class Explanation:
     parts: Parts
     mappings: Mappings
     huge: int  # bytes of the window in huge pages
+    filled: int  # at most by these, in the past as well
 
     def row(self, key: str) -> Row:
         for top in self.rows:
@@ -87,7 +88,7 @@ def look(pid: int) -> Explanation:
     process = read_process(pid)
     area = attach(pid)
     page_size = Holdings(area).page_size
-    wanted = [m for m in process.mappings.rows if m.rss and elsewhere.is_window(area, m)]
+    wanted = [m for m in elsewhere.window_mappings(area, process.mappings) if m.rss]
     pages = read_pages(pid, wanted, page_size)
     there = Presence(pages) if pages is not None else None
     return explain(area, process, there, read_lengths(pid, area))
@@ -102,7 +103,7 @@ def explain(
     holdings = Holdings(area, lengths)
     parts = elsewhere.attribute(area, process)
     window = window_of(area, holdings, process, there)
-    free = free_memory(holdings, window.resident, window.huge)
+    free = free_memory(holdings, window.resident, window.filled)
     inside = Inside(holdings, window, free, process.mappings.rss, process.threads)
     rows = inside.rows(parts)
     rows.append(not_ours(process, parts))
@@ -129,6 +130,7 @@ def explain(
         parts=parts,
         mappings=process.mappings,
         huge=window.huge,
+        filled=window.filled,
     )
 
 
@@ -172,6 +174,7 @@ def explain_file(area: Area) -> Explanation:
         parts=Parts(),
         mappings=parse(area.maps_text),
         huge=0,
+        filled=0,
     )
 
 

@@ -24,6 +24,10 @@ def count_text(count: float) -> str:
     return f"{count:,.0f}" if abs(count) >= 9.5 or count == round(count) else f"{count:.1f}"
 
 
+def many_text(count: float, noun: str) -> str:
+    return f"{count_text(count)} {noun}{'' if count == 1 else 's'}"
+
+
 def percent_text(share: float) -> str:
     value = 100 * share
     if 0 < value < 0.1:

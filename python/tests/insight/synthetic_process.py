@@ -75,6 +75,7 @@ class World:
         self.others: list[Mapping] = []
         self.threads: list[Thread] = []
         self.huge = 0
+        self.flags: frozenset[str] = frozenset()  # of the window's mapping
         self.units_room = 0
         self.with_units = True
 
@@ -266,7 +267,9 @@ class World:
         self.granule()
         size = len(self.there) * PAGE
         rss = sum(self.there) * PAGE
-        return Mapping(WINDOW, WINDOW + size, "rw-p", 0, 0, "", rss=rss, huge=self.huge)
+        return Mapping(
+            WINDOW, WINDOW + size, "rw-p", 0, 0, "", rss=rss, huge=self.huge, flags=self.flags
+        )
 
     def process(self) -> Process:
         rows = sorted([self.window(), *self.others], key=lambda m: m.start)

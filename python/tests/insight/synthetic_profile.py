@@ -113,7 +113,12 @@ class Simulation:
             ),
             timeline=tuple(points),
             modules=MODULES,
-            page={"page_size": 4096, "samples": sum(s.samples for s in sites), "samples_lost": 0},
+            page={
+                "page_size": 4096,
+                "samples": sum(s.samples for s in sites),
+                "intervals": sum(s.samples for s in sites) * self.interval,
+                "samples_lost": 0,
+            },
             taken_at=1_700_000_000.0,
             source="process 4711",
         )

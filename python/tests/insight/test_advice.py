@@ -6,6 +6,7 @@ from synthetic_process import AREA_AT, CLASSES, MIB, PAGE, SMALL, UNIT_PAGES, Wo
 from hakmem.insight.advice import RULES, Advice, Rule, advise, headline
 from hakmem.insight.smaps import Thread
 from hakmem.insight.why import explain_file
+from hakmem.insight.window import UNIT
 
 
 def fired(world: World) -> dict[str, Advice]:
@@ -30,6 +31,7 @@ def kept_for_reuse() -> World:
     world = live()
     world.free_units(200)
     world.cached(5, 5 * 512)
+    world.page["allowed_bytes"] = 24 * MIB
     return world
 
 
@@ -79,6 +81,13 @@ def huge() -> World:
     world = live()
     world.free_units(300, dirty=False)
     world.huge = 400 << 16
+    return world
+
+
+def huge_once() -> World:
+    world = live()
+    world.free_units(300, dirty=False)
+    world.flags = frozenset({"hg"})
     return world
 
 
@@ -171,9 +180,16 @@ def test_what_is_always_kept_names_the_other_setting() -> None:
 def test_a_share_of_much_memory_is_no_settings_doing() -> None:
     world = kept_for_reuse()
     world.page["units_in_use"] = 22 * MIB * 16 // 65536
-    world.page["allowed_bytes"] = 23 * MIB
-    world.settings["retain_max"] = 8 * MIB
     assert "1/16 of what is in use" in fired(world)["kept_for_reuse"].action
+
+
+def test_what_waits_for_the_next_free_is_a_threads_to_give_back() -> None:
+    """A program that has dropped it and makes no more calls: no allowance holds it."""
+    world = kept_for_reuse()
+    world.page["allowed_bytes"] = 4 * MIB
+    action = fired(world)["kept_for_reuse"].action
+    assert "HAKMEM_WORKER=1" in action
+    assert "RETAIN" not in action
 
 
 def test_swinging_demand_is_no_settings_doing() -> None:
@@ -248,6 +264,12 @@ def test_the_mappings_of_a_file_are_one() -> None:
         path = "/usr/lib/libtwo.so" if at < 128 else "/usr/lib/libone.so"
         world.map(0x5000_0000_0000 + at * MIB, 64 * MIB, size * MIB, path, "r-xp")
     assert fired(world)["not_ours"].evidence == "the largest is /usr/lib/libtwo.so with 45.0 MiB"
+
+
+def test_huge_pages_that_are_small_by_now_are_told_as_well() -> None:
+    advice = fired(huge_once())["huge_pages"]
+    assert advice.bytes == 300 * UNIT
+    assert advice.evidence.startswith("0 B of hakmem's memory is in huge pages now")
 
 
 def test_stacks_are_named() -> None:

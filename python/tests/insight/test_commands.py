@@ -3,13 +3,15 @@
 import gzip
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from conftest import Run
-from synthetic_area import build, shown
+from synthetic_area import CLASSES, build, class_rows, heap, shown
 
-from hakmem.insight.profile import Profile, profile_of
+from hakmem.insight.area import load
+from hakmem.insight.profile import Profile, from_area, profile_of
 
 OBJECT = 1024
 MAPS = "560000000000-560000100000 r-xp 00000000 fe:00 12    /opt/none/app\n"
@@ -95,15 +97,46 @@ def test_profile_of_a_file(file: Path) -> None:
     assert profile.taken_at == file.stat().st_mtime
 
 
+def test_a_process_of_another_namespace_has_the_id_that_it_was_asked_by(file: Path) -> None:
+    area = replace(load(file), seen_as=4711)
+    profile = from_area(area)
+    assert (profile.pid, profile.page["pid"]) == (4711, 77)
+
+
 def test_table(hakmem: Run, file: Path) -> None:
     result = hakmem("report", file, environment={"COLUMNS": "140"})
     assert result.returncode == 0, result.stderr
     assert "/opt/none/app (process 77)" in result.stdout
     assert "40.0 MiB live now" in result.stdout
+    # Of the 80 since the start.
+    assert "from 40 samples" in " ".join(result.stdout.split())
     rows = [line for line in result.stdout.splitlines() if "app+0x" in line]
     assert ["30.0 MiB" in rows[0], "10.0 MiB" in rows[1], "app+0x100" in rows[0]] == [True] * 3
     assert "No leak suspects" in result.stdout
     assert "\x1b" not in result.stdout
+
+
+def test_what_is_live_is_counted_where_samples_are_far_apart(hakmem: Run, file: Path) -> None:
+    """And not what the last of them stood for."""
+    index, size = next((i, s) for i, (s, _) in enumerate(CLASSES) if s >= 1024)
+    made = build(
+        {
+            "process": [{"pid": 77, "page_size": 4096, "interval": 64 << 20}],
+            "settings": [{"profile_interval": 512 << 10, "profile_rate": 500}],
+            "sites": [{"total_bytes": 64 << 20, "total_objects": OBJECT, "samples": 1}],
+            "timeline": [{"ms": 1000, "live_bytes": 64 << 20}],
+            "classes": class_rows(),
+            "heaps": [heap(4096, 77, by_class={index: ((12 << 20) // size, 200, 3200, 0)})],
+        }
+    )
+    file.write_bytes(made.data + MAPS.encode())
+    text = " ".join(hakmem("report", file).stdout.split())
+    assert "12.0 MiB are live, and samples 64.0 MiB apart" in text
+
+
+def test_a_single_sample(hakmem: Run, file: Path) -> None:
+    file.write_bytes(area((1, 0)) + MAPS.encode())
+    assert "from 1 sample\n" in hakmem("report", file, environment={"COLUMNS": "140"}).stdout
 
 
 def test_brackets_in_a_command_are_no_mark_up(hakmem: Run, file: Path) -> None:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from synthetic_profile import INTERVAL, Simulation
 
-from hakmem.insight.profile import Profile, TimePoint
+from hakmem.insight.profile import Profile
 from hakmem.insight.views import LIVE, TOTAL, View, hint, stacks_of
 
 
@@ -62,23 +62,38 @@ def test_nothing_live_needs_no_hint() -> None:
 
 def test_samples_too_far_apart_are_said_to_be() -> None:
     made = program(WHOLE)
-    text = said_of(
-        replace(made.profile(), interval=1 << 30, timeline=(TimePoint(1, 1 << 30, 0, 0),))
-    )
+    text = said_of(replace(made.profile(), interval=1 << 30, known_live=1 << 30))
     assert text.startswith("1.00 GiB are live, and samples 1.00 GiB apart")
     assert "HAKMEM_PROFILE_RATE=50000 " in text
 
 
 def test_samples_as_close_as_usual_are_enough() -> None:
     made = program(WHOLE)
-    point = TimePoint(1, 1 << 30, 0, 0)
-    assert said_of(replace(made.profile(), timeline=(point,))) == ""
-    little = replace(point, live_bytes=1 << 20)
-    assert said_of(replace(made.profile(), interval=1 << 30, timeline=(little,))) == ""
+    assert said_of(replace(made.profile(), known_live=1 << 30)) == ""
+    assert said_of(replace(made.profile(), interval=1 << 30, known_live=1 << 20)) == ""
 
 
 def test_large_blocks_do_not_look_like_samples_far_apart() -> None:
     made = Simulation()
     made.allocate(made.site(*WHOLE), 100, 64 << 20)
-    profile = replace(made.profile(), timeline=(TimePoint(1, 1 << 30, 0, 0),))
+    profile = replace(made.profile(), known_live=1 << 30)
     assert profile.spacing == profile.interval
+
+
+def test_a_call_stack_of_large_and_small_blocks_does_not_look_like_samples_far_apart() -> None:
+    made = Simulation()
+    site = made.site("resize")
+    made.allocate(site, 20 << 20, 1)
+    made.allocate(site, 600, 4_000)
+    profile = replace(made.profile(), known_live=22 << 20)
+    assert profile.spacing == profile.interval
+    assert said_of(profile) == ""
+    assert profile.live.high < 28 << 20
+
+
+def test_samples_that_were_far_apart_are_remembered() -> None:
+    made = program(WHOLE)
+    page = {"samples": 100, "intervals": 100 << 30}
+    far = replace(made.profile(), page=page, known_live=1 << 30)
+    assert far.interval < far.spacing == 1 << 30
+    assert "samples 1.00 GiB apart" in said_of(far)

@@ -40,6 +40,12 @@ def leak_after_tables(made: Simulation, site: int) -> None:
     made.allocate(site, 4096, 10_000)
 
 
+def leak_of_a_child(made: Simulation, site: int) -> None:
+    """By a call stack that its parent had for hours before the fork."""
+    made.allocate(site, 4096, 10_000, (-14_400, -14_000))
+    made.allocate(site, 4096, 10_000)
+
+
 def working_set(mean: float) -> Fill:
     def fill(made: Simulation, site: int) -> None:
         # Always some hundred samples alive.
@@ -103,9 +109,17 @@ def test_what_is_no_leak_is_left_alone(fill: Fill) -> None:
     assert share_found(fill) <= 0.02
 
 
-@pytest.mark.parametrize("fill", [leak, leak_among_working_set, leak_after_tables])
+@pytest.mark.parametrize("fill", [leak, leak_among_working_set, leak_after_tables, leak_of_a_child])
 def test_leaks_are_found(fill: Fill) -> None:
     assert share_found(fill) >= 0.9
+
+
+def test_a_child_has_grown_since_it_began() -> None:
+    made = Simulation()
+    leak_of_a_child(made, made.site("main", "work"))
+    (one,) = found(made)
+    assert 0 <= one.since_ms < 100_000
+    assert one.growth.low < 10_000 * 4096 * 3.6 < one.growth.high
 
 
 def test_few_samples_say_nothing() -> None:

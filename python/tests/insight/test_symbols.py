@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -165,6 +166,30 @@ def test_deleted_file_is_said(program: Path, capsys: pytest.CaptureFixture[str])
     (frame,) = Symbols([gone]).frames(BASE + 0x123)
     assert frame.function == "app+0x122"
     assert "no longer there" in capsys.readouterr().err
+
+
+def test_what_the_kernel_shows_is_read_whatever_its_name_leads_to(
+    program: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "app").write_text("another by now")
+    places = ("/proc/none", str(program))
+    for path in (f"{tmp_path}/gone (deleted)", f"{tmp_path}/app"):
+        module = replace(mapped(program), path=path, shown=places)
+        frames = Symbols([module]).frames(address_in(program, "plain"))
+        assert [frame.function for frame in frames] == ["plain"]
+    assert capsys.readouterr().err == ""
+
+
+def test_a_running_program_is_shown_by_its_process() -> None:
+    maps = Path("/proc/self/maps").read_text()
+    own = next(
+        m
+        for m in modules_of(maps, {}, os.getpid())
+        if m.path == str(Path("/proc/self/exe").readlink())
+    )
+    stretch = f"{own.start:x}-{own.end:x}"
+    assert own.shown == (f"/proc/{os.getpid()}/map_files/{stretch}", f"/proc/{os.getpid()}/exe")
+    assert modules_of(maps, {})[0].shown == ()
 
 
 def test_other_mappings() -> None:

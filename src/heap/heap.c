@@ -266,6 +266,8 @@ HAK_COLD size_t class_purge_slabs(struct heap *h, uint32_t class, uint32_t *at, 
     for (; s != NULL && *left > 0; s = slab_from_link(s->next), --*left) {
         uint16_t purged = s->purged;
         bytes += slab_purge(s);
+        if (s->purged != 0)
+            super_huge_to_small(slab_unit(s) / GRANULE_UNITS);
         c->purged += s->purged - (uint32_t)purged;
     }
     *at = s != NULL ? (uint32_t)slab_unit(s) + 1 : 0;

@@ -12,10 +12,10 @@ enum { BORROWED_UP = 2 }; /* classes, an eighth each, by which a block may be to
 
 /* ---- blocks come and go ---- */
 
-static void note_fresh(struct heap *h, uint32_t class)
+static void note_fresh(struct heap *h, size_t bytes)
 {
-    h->grown_bytes += class_slab_bytes(class);
-    purge_note_fresh(class_slab_bytes(class), MEMORY_PAGES);
+    h->grown_bytes += bytes;
+    purge_note_fresh(bytes, MEMORY_PAGES);
 }
 
 /* `word`: its unit's from now on. */
@@ -44,7 +44,7 @@ void *paged_take(struct heap *h, uint32_t class, bool *zeroed)
     heap_has_class(h, class);
     class_use(h, class, 1);
     if (*zeroed)
-        note_fresh(h, class);
+        note_fresh(h, (size_t)n << page_shift());
     show_slab(h, unit, (uintptr_t)magazine_of(h, class), COUNTER_pool_stage2);
     purge_show_pages();
     probe_slab_new(class);

@@ -235,7 +235,8 @@ static ptrdiff_t granule_to_super(size_t granule, struct want want, bool *zeroed
     struct super *s = super_at(granule);
     store_relaxed(&s->kind, (uint8_t)want.kind);
     /* The first touch of a huge page brings the pages of all units. */
-    bool has_pages = advise(granule, want.kind, *zeroed) || !*zeroed;
+    bool is_huge = advise(granule, want.kind, *zeroed), has_pages = is_huge || !*zeroed;
+    store_relaxed(&s->is_huge, is_huge);
     store_relaxed(&s->written, *zeroed ? 0 : (uint32_t)ALL_FREE);
     store_relaxed(&s->dirty, has_pages ? (uint32_t)ALL_FREE : 0);
     if (has_pages)
@@ -309,6 +310,15 @@ void units_give(size_t first, uint32_t n, uint32_t touched)
 
 /* ---- purge ---- */
 
+HAK_COLD void super_huge_to_small(size_t granule)
+{
+    struct super *s = super_at(granule);
+    if (!load_relaxed(&s->is_huge))
+        return;
+    store_relaxed(&s->is_huge, false); /* who does so at the same time advises the same once more */
+    os_advise_huge(granule_address(granule), GRANULE_SIZE, false);
+}
+
 /* The units are ours (claimed). Drops their pages and gives them back, or the whole SuperSlab to
  * the region. */
 static size_t purge_claimed(size_t granule, uint32_t mask)
@@ -317,6 +327,8 @@ static size_t purge_claimed(size_t granule, uint32_t mask)
     uint32_t n = (uint32_t)__builtin_popcount(mask);
     size_t unit = granule * GRANULE_UNITS + lowest_bit(mask);
     size_t dirty = (size_t)__builtin_popcount(load_relaxed(&s->dirty) & mask);
+    if (mask != (uint32_t)ALL_FREE)
+        super_huge_to_small(granule);
     bool purged = os_purge(unit_address(unit), (size_t)n * UNIT_SIZE);
     if (purged) {
         and_relaxed(&s->dirty, ~mask);

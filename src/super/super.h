@@ -14,6 +14,8 @@ struct super {
     _Atomic uint32_t written; /* bit = unit may hold something else than zeros; dirty as well */
     _Atomic uint8_t kind;     /* what it is cut into; set before its first unit is free */
     uint8_t state;            /* the granule's, SuperSlab or not: the region's, under its lock */
+    _Atomic uint8_t
+        is_huge; /* the kernel may join its pages to a huge one, whether there are all or one of them */
 };
 
 /* Those of the first 128 MiB, on a page that the library has anyway. */
@@ -45,6 +47,10 @@ bool units_give_purged(size_t first, uint32_t n);
 /* A SuperSlab of which all units are free and some dirty becomes a granule of the caller's, whose content is unknown.
  * REGION_NONE: none is found. */
 ptrdiff_t supers_take_whole(void);
+
+/* When pages of a SuperSlab go back while others stay: the kernel would bring those that went again in time, for a huge page.
+ * Its pages stay small until it is made anew. */
+void super_huge_to_small(size_t granule);
 
 struct super_counts {
     _Atomic size_t in_use; /* units of slabs, runs and heaps */

@@ -17,6 +17,7 @@ from hakmem.terminal import prepare_streams, say
 
 USAGE_ERROR = 2
 INTERRUPTED = 130
+WITH_ALL_PACKAGES = "pip install 'hakmem[lab,insight]'"
 
 
 def examples(*lines: str) -> str:
@@ -113,6 +114,7 @@ def run(
     profile. The exit status is CMD's own, with --report 128+N if signal N ended it; 125 if hakmem
     failed, 126 if CMD cannot be run, 127 if it is not found.
     """
+    from hakmem.build import ensure_library
     from hakmem.launch import become, checked_library, with_preload
     from hakmem.settings import load_profile, merged_environment
 
@@ -124,7 +126,7 @@ def run(
     environment = merged_environment(os.environ, values, conf)
     if stats:
         environment["HAKMEM_STATS"] = "1"
-    preload = checked_library(library) if library else _library(clone)
+    preload = checked_library(library) if library else ensure_library(clone)
     if command:
         if report:
             from hakmem.insight.recorder import record
@@ -135,16 +137,6 @@ def run(
 
     name = library.name if library else "hakmem"
     return demonstrate(preload, name, environment, quick, as_json)
-
-
-def _library(clone: Clone | None) -> Path:
-    """The clone's, brought up to date, or the one that came with an installed package."""
-    from hakmem.build import ensure_library
-    from hakmem.clone import INSTALLED_LIBRARY
-
-    if clone is None and INSTALLED_LIBRARY.exists():
-        return INSTALLED_LIBRARY
-    return ensure_library(require_clone(clone))
 
 
 @cli.command(epilog=examples("build", "build --preset debug"))
@@ -233,6 +225,11 @@ def main(arguments: list[str] | None = None) -> int:
     except HakmemError as error:
         say(str(error))
         return error.status or failed
+    except ModuleNotFoundError as error:
+        if clone is not None:
+            raise
+        say(f"this needs the Python package '{error.name}': {WITH_ALL_PACKAGES}")
+        return failed
     except BrokenPipeError:
         # Nobody reads on: nothing to say.
         return failed

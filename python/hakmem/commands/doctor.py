@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hakmem.cli import examples
-from hakmem.clone import Clone
+from hakmem.clone import INSTALLED_LIBRARY, Clone
 from hakmem.insight.doctor import examine_command, examine_machine, examine_process
 from hakmem.insight.findings import Report
 from hakmem.insight.words import size_text
@@ -73,8 +73,8 @@ def _examine(target: tuple[str, ...], library: Path | None) -> Report:
 
 def _built_library(clone: Clone | None) -> Path | None:
     """Nothing is built for a look."""
-    path = clone.library() if clone else None
-    return path if path is not None and path.exists() else None
+    path = clone.library() if clone else INSTALLED_LIBRARY
+    return path if path.exists() else None
 
 
 def _print(report: Report, problems: bool) -> None:

@@ -52,11 +52,9 @@ def checked(arm: Arm, library: Path) -> Arm:
 
 
 def hakmem_arm(library: Path | None, clone: Clone | None) -> Arm:
-    """The library given, or the clone's release build, brought up to date first."""
+    """The library given, or hakmem itself: a clone's is brought up to date first."""
     if library is not None:
         return library_arm(SUBJECT, checked_library(library), library.name)
-    if clone is None:
-        raise HakmemError("there is no clone to build hakmem in; name a build: --library PATH")
     return library_arm(SUBJECT, ensure_library(clone))
 
 

@@ -13,7 +13,6 @@ from hakmem.cli import examples
 from hakmem.clone import INSTALLED_LIBRARY, Clone
 from hakmem.insight.doctor import examine_command, examine_machine, examine_process
 from hakmem.insight.findings import Report
-from hakmem.insight.words import size_text
 
 # Wide enough where no terminal says how wide it is.
 PLAIN_WIDTH = 120
@@ -118,10 +117,6 @@ def _settings(report: Report) -> Table:
     table.add_column("from")
     table.add_column("what it does", style="dim")
     for setting in report.settings:
-        value = setting.value
-        shown = (
-            size_text(value) if isinstance(value, int) and setting.kind == "SIZE" else str(value)
-        )
         style = "" if setting.source == "default" else "bold"
-        table.add_row(setting.name, Text(shown, style), setting.source, setting.text)
+        table.add_row(setting.name, Text(setting.shown, style), setting.source, setting.text)
     return table

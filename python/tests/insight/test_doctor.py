@@ -292,6 +292,14 @@ def test_texts_are_what_the_library_took(library: Path) -> None:
     assert values["profile_output"] == ""
 
 
+def test_values_are_shown_as_they_are_written(library: Path) -> None:
+    answer = ask(library, {"HAKMEM_CONF": "keep:site,keep_time:1500,retain:64M,guards:3"})
+    shown = {s.name: s.shown for s in answer.settings}
+    assert (shown["keep"], shown["magazines"]) == ("site", "learnt")
+    assert (shown["keep_time"], shown["retain"]) == ("1.5 s", "64.0 MiB")
+    assert (shown["guards"], shown["huge_pages"], shown["rules"]) == ("3", "1", "")
+
+
 def test_real_process_without() -> None:
     with running(["cat"], {}) as pid:
         result = CliRunner().invoke(doctor, ["--json", str(pid)], standalone_mode=False)

@@ -166,8 +166,10 @@ def setup(clone: Clone | None, everything: bool, as_json: bool) -> int:
     if as_json:
         click.echo(json.dumps(toolbox.as_json(), indent=2))
         return 0
-    for tool in toolbox.tools():
-        click.echo(f"{tool.name:<14}{tool.version or 'not installed':<16}for {tool.use}")
+    tools = toolbox.tools()
+    width = max(len(tool.name) for tool in tools) + 2
+    for tool in tools:
+        click.echo(f"{tool.name:<{width}}{tool.version or 'not installed':<16}for {tool.use}")
     if not everything:
         click.echo("What is for `test --all` comes with ./hakmem setup --all")
     return 0

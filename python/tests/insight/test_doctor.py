@@ -355,6 +355,23 @@ def test_commands_out_of_reach(
     assert text in one(report, "problem", "program")
 
 
+# As libhakmem.a has its code.
+HAKMEM_CODE = '__attribute__((section("hak_text"))) int code(void) { return 0; }\n'
+
+
+@pytest.mark.parametrize(
+    ("source", "options"), [(OWN_MALLOC, ["-rdynamic"]), (PLAIN, ["-static", "-s"])]
+)
+def test_program_that_hakmem_is_linked_into(
+    tmp_path: Path, compiler: str, source: str, options: list[str]
+) -> None:
+    program = compiled(compiler, tmp_path, source + HAKMEM_CODE, *options)
+    report = examine_command(program, None, {})
+    assert report.active is True
+    assert "linked into it" in one(report, "ok", "program")
+    assert [found for found in report.findings if found.verdict == "problem"] == []
+
+
 def test_php_binds_deeply(tmp_path: Path) -> None:
     program = tmp_path / "php8.2"
     shutil.copy(Path(sys.executable).resolve(), program)

@@ -3,6 +3,7 @@
 import importlib
 import json
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import ClassVar
@@ -17,6 +18,7 @@ from hakmem.terminal import prepare_streams, say
 
 USAGE_ERROR = 2
 INTERRUPTED = 130
+MEASURING = ("bench", "compare", "tune")
 WITH_ALL_PACKAGES = "pip install 'hakmem[lab,insight]'"
 
 
@@ -209,6 +211,9 @@ def main(arguments: list[str] | None = None) -> int:
     words = sys.argv[1:] if arguments is None else arguments
     running = words[:1] == ["run"]
     failed = OWN_FAILURE if running else 1
+    if words[:1] and words[0] in MEASURING:
+        # Told to end they do as with Ctrl-C: what is known is said, and nothing of a run stays.
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
     prepare_streams()
     clone = find_clone()
     name = "./hakmem" if clone else "hakmem"

@@ -105,7 +105,7 @@ def tune(
     CMD is started many times: it should do the same each time, and leave nothing behind that
     changes the next run. What it prints is hidden. With --driver, CMD is a server.
 
-    The exit status is 0, or 130 after Ctrl-C, whatever was found.
+    The exit status is 0, or 130 after Ctrl-C or SIGTERM, whatever was found.
     """
     from hakmem.build import ensure_library
     from hakmem.commands.output import command_line

@@ -46,7 +46,12 @@ void hak_free_aligned_sized(void *p, size_t alignment, size_t size);
 /* A number for the place in the source where it stands. */
 #define HAK_STRINGIZE_(x) #x
 #define HAK_STRINGIZE(x) HAK_STRINGIZE_(x)
-#define HAK_CALLSITE() ((uintptr_t)(const void *)(__FILE__ ":" HAK_STRINGIZE(__LINE__)))
+#define HAK_PLACE_ __FILE__ ":" HAK_STRINGIZE(__LINE__)
+#ifdef __cplusplus
+#define HAK_CALLSITE() (reinterpret_cast<uintptr_t>(HAK_PLACE_))
+#else
+#define HAK_CALLSITE() ((uintptr_t)(const void *)(HAK_PLACE_))
+#endif
 
 /* malloc for callers that name their call site. */
 void *hak_alloc_at(size_t size, uintptr_t site);

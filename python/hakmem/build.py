@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from hakmem.clone import RELEASE, Clone
+from hakmem.clone import INSTALLED_LIBRARY, RELEASE, Clone, require_clone
 from hakmem.errors import HakmemError
 from hakmem.terminal import on_terminal, say
 
@@ -70,7 +70,11 @@ def library_current(clone: Clone) -> bool:
     return result.returncode == 0 and "no work to do" in result.stdout
 
 
-def ensure_library(clone: Clone) -> Path:
+def ensure_library(clone: Clone | None) -> Path:
+    """The clone's, brought up to date, or the one that came with an installed package."""
+    if clone is None and INSTALLED_LIBRARY.exists():
+        return INSTALLED_LIBRARY
+    clone = require_clone(clone)
     if not library_current(clone):
         build(clone, RELEASE, LIBRARY_TARGET)
     library = clone.library()

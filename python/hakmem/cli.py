@@ -3,6 +3,7 @@
 import importlib
 import json
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import ClassVar
@@ -17,6 +18,8 @@ from hakmem.terminal import prepare_streams, say
 
 USAGE_ERROR = 2
 INTERRUPTED = 130
+MEASURING = ("bench", "compare", "tune")
+WITH_ALL_PACKAGES = "pip install 'hakmem[lab,insight]'"
 
 
 def examples(*lines: str) -> str:
@@ -113,6 +116,7 @@ def run(
     profile. The exit status is CMD's own, with --report 128+N if signal N ended it; 125 if hakmem
     failed, 126 if CMD cannot be run, 127 if it is not found.
     """
+    from hakmem.build import ensure_library
     from hakmem.launch import become, checked_library, with_preload
     from hakmem.settings import load_profile, merged_environment
 
@@ -124,7 +128,7 @@ def run(
     environment = merged_environment(os.environ, values, conf)
     if stats:
         environment["HAKMEM_STATS"] = "1"
-    preload = checked_library(library) if library else _library(clone)
+    preload = checked_library(library) if library else ensure_library(clone)
     if command:
         if report:
             from hakmem.insight.recorder import record
@@ -135,16 +139,6 @@ def run(
 
     name = library.name if library else "hakmem"
     return demonstrate(preload, name, environment, quick, as_json)
-
-
-def _library(clone: Clone | None) -> Path:
-    """The clone's, brought up to date, or the one that came with an installed package."""
-    from hakmem.build import ensure_library
-    from hakmem.clone import INSTALLED_LIBRARY
-
-    if clone is None and INSTALLED_LIBRARY.exists():
-        return INSTALLED_LIBRARY
-    return ensure_library(require_clone(clone))
 
 
 @cli.command(epilog=examples("build", "build --preset debug"))
@@ -174,8 +168,10 @@ def setup(clone: Clone | None, everything: bool, as_json: bool) -> int:
     if as_json:
         click.echo(json.dumps(toolbox.as_json(), indent=2))
         return 0
-    for tool in toolbox.tools():
-        click.echo(f"{tool.name:<14}{tool.version or 'not installed':<16}for {tool.use}")
+    tools = toolbox.tools()
+    width = max(len(tool.name) for tool in tools) + 2
+    for tool in tools:
+        click.echo(f"{tool.name:<{width}}{tool.version or 'not installed':<16}for {tool.use}")
     if not everything:
         click.echo("What is for `test --all` comes with ./hakmem setup --all")
     return 0
@@ -215,6 +211,9 @@ def main(arguments: list[str] | None = None) -> int:
     words = sys.argv[1:] if arguments is None else arguments
     running = words[:1] == ["run"]
     failed = OWN_FAILURE if running else 1
+    if words[:1] and words[0] in MEASURING:
+        # Told to end they do as with Ctrl-C: what is known is said, and nothing of a run stays.
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
     prepare_streams()
     clone = find_clone()
     name = "./hakmem" if clone else "hakmem"
@@ -233,6 +232,11 @@ def main(arguments: list[str] | None = None) -> int:
     except HakmemError as error:
         say(str(error))
         return error.status or failed
+    except ModuleNotFoundError as error:
+        if clone is not None:
+            raise
+        say(f"this needs the Python package '{error.name}': {WITH_ALL_PACKAGES}")
+        return failed
     except BrokenPipeError:
         # Nobody reads on: nothing to say.
         return failed

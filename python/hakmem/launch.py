@@ -12,7 +12,7 @@ from typing import NoReturn
 
 from hakmem.elf import preload_obstacle, program_behind
 from hakmem.errors import CANNOT_RUN, NOT_FOUND, HakmemError
-from hakmem.insight.programs import read_program
+from hakmem.insight.programs import Program, read_program
 from hakmem.terminal import say, shortened
 
 LOADERS_REASON = re.compile(r"cannot be preloaded \((.*)\): ignored")
@@ -137,22 +137,21 @@ def _checked(
 ) -> tuple[Path, Mapping[str, str]]:
     """The program, and what it is started with."""
     path = find_program(command[0], environment)
-    sanitizer = _sanitizer(path)
-    if sanitizer:
-        say(f"warning: {path} is built with {sanitizer}, so it is started without hakmem")
+    program = _program(path)
+    if program and program.sanitizer:
+        say(f"warning: {path} is built with {program.sanitizer}, so it is started without hakmem")
         return path, _without_preload(environment)
     obstacle = preload_obstacle(path)
-    if obstacle:
+    if obstacle and not (program and program.has_hakmem):
         say(f"warning: {obstacle}, so hakmem does not act on it")
     return path, environment
 
 
-def _sanitizer(path: Path) -> str | None:
+def _program(path: Path) -> Program | None:
     try:
-        program = read_program(program_behind(path))
+        return read_program(program_behind(path))
     except OSError:
         return None
-    return program.sanitizer if program else None
 
 
 def _without_preload(environment: Mapping[str, str]) -> dict[str, str]:

@@ -37,7 +37,10 @@ def _text_of(path: Path) -> str:
 
 
 def parse_profile(text: str, source: str) -> dict[str, str]:
-    """KEY=VALUE lines; empty lines and lines that begin with # are skipped."""
+    """KEY=VALUE lines; empty lines and lines that begin with # are skipped.
+
+    What HAKMEM_CONF holds is taken apart: as a whole, another HAKMEM_CONF would replace it.
+    """
     values: dict[str, str] = {}
     for number, raw in enumerate(text.splitlines(), start=1):
         line = raw.strip()
@@ -48,7 +51,8 @@ def parse_profile(text: str, source: str) -> dict[str, str]:
             problem = f"{source}:{number}: not a HAKMEM_KEY=VALUE line: {line}"
             raise HakmemError(problem)
         values[key] = value
-    return values
+    conf = values.pop("HAKMEM_CONF", "")
+    return {_variable(key): value for key, value in conf_items(conf).items()} | values
 
 
 def conf_items(conf: str) -> dict[str, str]:
@@ -60,8 +64,9 @@ def conf_items(conf: str) -> dict[str, str]:
     return {key: value for key, _, value in (item.partition(":") for item in items)}
 
 
-def conf_keys(conf: str) -> list[str]:
-    return list(conf_items(conf))
+def conf_text(conf: str) -> str:
+    """The same as the library reads it, without blanks."""
+    return ",".join(f"{key}:{value}" for key, value in conf_items(conf).items())
 
 
 def _keys_named_in(conf: str) -> set[str]:
@@ -78,10 +83,11 @@ def merged_environment(
     for name, value in profile.items():
         if name not in settled:
             environment.setdefault(name, value)
-    if conf:
-        for key in conf_keys(conf):
-            environment.pop(_variable(key), None)
-        environment["HAKMEM_CONF"] = f"{inherited},{conf}" if inherited else conf
+    wanted = conf_text(conf or "")
+    for key in conf_items(wanted):
+        environment.pop(_variable(key), None)
+    if wanted:
+        environment["HAKMEM_CONF"] = f"{inherited},{wanted}" if inherited else wanted
     return environment
 
 

@@ -6,7 +6,7 @@ import pytest
 from conftest import ROOT
 
 from hakmem.errors import HakmemError
-from hakmem.settings import conf_keys, load_profile, merged_environment, parse_profile
+from hakmem.settings import conf_text, load_profile, merged_environment, parse_profile
 from hakmem.settings import profile_names as names
 
 
@@ -56,11 +56,21 @@ def test_profile_by_its_file(tmp_path: Path) -> None:
             load_profile(ROOT / "profiles", str(path))
 
 
-def test_conf_keys() -> None:
-    assert conf_keys("retain:64M, prefault:0") == ["retain", "prefault"]
+def test_profile_with_many_settings_in_one_line() -> None:
+    text = "HAKMEM_RETAIN=64M\nHAKMEM_CONF=retain:1M, keep:off\n"
+    values = parse_profile(text, "x.env")
+    assert values == {"HAKMEM_RETAIN": "64M", "HAKMEM_KEEP": "off"}
+    merged = merged_environment({"HAKMEM_CONF": "prefault:0"}, values, "guards:0")
+    assert merged == values | {"HAKMEM_CONF": "prefault:0,guards:0"}
+
+
+def test_conf_as_the_library_reads_it() -> None:
+    assert conf_text(" retain:64M, prefault:0 ,") == "retain:64M,prefault:0"
+    assert merged_environment({}, {}, "retain:1, keep:off") == {"HAKMEM_CONF": "retain:1,keep:off"}
+    assert merged_environment({}, {}, " ") == {}
     for bad in ("retain", "retain=1", "retain:", ":1", "retain:1:2"):
         with pytest.raises(HakmemError):
-            conf_keys(bad)
+            conf_text(bad)
 
 
 def test_precedence() -> None:

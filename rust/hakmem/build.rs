@@ -17,15 +17,21 @@ fn folder() -> String {
         .args(["--variable=libdir", "hakmem"])
         .output();
     match found {
-        Ok(output) if output.status.success() => {
-            String::from_utf8_lossy(&output.stdout).trim().to_string()
-        }
+        // Some print blanks as a shell wants them.
+        Ok(output) if output.status.success() => String::from_utf8_lossy(&output.stdout)
+            .trim()
+            .replace("\\ ", " "),
         _ => panic!("hakmem is not installed: set LIBHAKMEM_DIR to the folder of libhakmem.a"),
     }
 }
 
 fn main() {
-    println!("cargo:rerun-if-env-changed=LIBHAKMEM_DIR");
-    println!("cargo:rustc-link-search=native={}", folder());
+    let folder = folder();
+    for variable in ["LIBHAKMEM_DIR", "PKG_CONFIG_PATH"] {
+        println!("cargo:rerun-if-env-changed={variable}");
+    }
+    // A new version of the library is linked in as well.
+    println!("cargo:rerun-if-changed={folder}/libhakmem.a");
+    println!("cargo:rustc-link-search=native={folder}");
     println!("cargo:rustc-link-lib=static=hakmem");
 }

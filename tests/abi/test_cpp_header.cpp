@@ -148,6 +148,17 @@ void test_resource_equality()
     CHECK(!(hakmem::allocator<int>() != hakmem::allocator<char>()));
 }
 
+// Programs that are compiled with this warning use the headers, too.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic error "-Wold-style-cast"
+void test_call_site()
+{
+    void *const block = hak_alloc_at(24, HAK_CALLSITE());
+    CHECK(block != nullptr);
+    hak_free_sized_inline(block, 24);
+}
+#pragma GCC diagnostic pop
+
 void test_blocks_cross_threads()
 {
     vector_of<vector_of<int>> rows;
@@ -183,6 +194,7 @@ int main()
     test_resource_blocks();
     test_resource_containers();
     test_resource_equality();
+    test_call_site();
     test_blocks_cross_threads();
     puts("hakmem.hpp: ok");
     return 0;

@@ -21,6 +21,7 @@ from commands import SKIPPED, TIMEOUT_S, run
 
 SONAME = "libhakmem.so.1"
 CONSUMER = Path(__file__).with_name("consumer")
+SOURCE = Path(__file__).resolve().parents[2]
 PACKAGES = ("hakmem.pc", "hakmem-config.cmake", "hakmem-config-version.cmake")
 HEADERS = ("hakmem.h", "inline.h", "hakmem.hpp")
 # What inline.h compiles into programs, and must find in the library that they are started with.
@@ -72,6 +73,22 @@ def build_with_pkg_config(prefix: Path, build: Path) -> None:
         run("cc", CONSUMER / "consumer.c", "-o", build / f"pc_{kind}", *words)
 
 
+def check_absolute_folders(folder: Path) -> None:
+    """Some distributions name the folders of libraries and headers whole."""
+    libraries, headers = folder / "lib64" / "here", folder / "headers"
+    kinds = {"LIB": libraries, "INCLUDE": headers}
+    options = [f"-DCMAKE_INSTALL_{kind}DIR={path}" for kind, path in kinds.items()]
+    options += ["-DBUILD_TESTING=OFF", "-DHAKMEM_BENCHMARKS=OFF"]
+    run("cmake", "-G", "Ninja", "-S", SOURCE, "-B", folder / "build", *options)
+    (libraries / "pkgconfig").mkdir(parents=True)
+    shutil.copy(folder / "build" / "hakmem.pc", libraries / "pkgconfig")
+    path = str(libraries / "pkgconfig")
+    for variable, wanted in (("libdir", libraries), ("includedir", headers)):
+        found = run("pkg-config", f"--variable={variable}", "hakmem", PKG_CONFIG_PATH=path)
+        if os.path.normpath(found.strip()) != str(wanted):
+            sys.exit(f"FAILED: hakmem.pc says {variable} is {found.strip()}, not {wanted}")
+
+
 def links_shared(program: Path) -> bool:
     return f"[{SONAME}]" in run("readelf", "-dW", program)
 
@@ -117,6 +134,7 @@ def main() -> None:
             prefix = Path(folder, "usr")
         else:
             run("cmake", "--install", build_dir, "--prefix", prefix)
+            check_absolute_folders(Path(folder, "absolute"))
         libraries = check_installed(prefix)
         build_with_cmake(prefix, build)
         build_with_pkg_config(prefix, build)

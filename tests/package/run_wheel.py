@@ -8,13 +8,24 @@ Skipped where packages cannot be fetched.
 import argparse
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-from commands import environment, run
+from commands import TIMEOUT_S, environment, run
 
 SHOW_LIBRARY = "grep -c 'r-xp.*hakmem/libhakmem.so' /proc/self/maps"
+
+
+def check_missing_package(hakmem: Path) -> None:
+    """What needs more than the wheel brings along says so."""
+    command = [hakmem, "compare", "--", "true"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S)
+    if done.returncode != 1 or "pip install 'hakmem[lab,insight]'" not in done.stderr:
+        sys.exit(f"FAILED: compare ended with {done.returncode} and said:\n{done.stderr}")
+    if "Traceback" in done.stderr:
+        sys.exit(f"FAILED: compare did not end in words:\n{done.stderr}")
 
 
 def main() -> int:
@@ -39,6 +50,8 @@ def main() -> int:
         hakmem = python.with_name("hakmem")
         run(hakmem, "run", "--", "true")
         run(hakmem, "run", "--profile", "lean", "--", "sh", "-c", SHOW_LIBRARY)
+        run(hakmem, "doctor", "--", "true")
+        check_missing_package(hakmem)
     return 0
 
 

@@ -126,6 +126,8 @@ def _conclude(results: Results, case: Case, subject: str, targets: Targets, fail
 
     compared = {row.allocator for row in results.rows if row.metric == "time_s" and row.values}
     show_failures(results, failures)
+    if case.name in results.sections["method"]["left_out"]:
+        raise HakmemError(f"nothing to compare: a round of {case.name} takes longer than --budget")
     if len(compared) < 2:
         raise HakmemError(f"nothing to compare: {case.name} did not work under two allocators")
     base = (

@@ -10,10 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 from hakmem.cli import examples
-from hakmem.clone import Clone
+from hakmem.clone import INSTALLED_LIBRARY, Clone
 from hakmem.insight.doctor import examine_command, examine_machine, examine_process
 from hakmem.insight.findings import Report
-from hakmem.insight.words import size_text
 
 # Wide enough where no terminal says how wide it is.
 PLAIN_WIDTH = 120
@@ -73,8 +72,8 @@ def _examine(target: tuple[str, ...], library: Path | None) -> Report:
 
 def _built_library(clone: Clone | None) -> Path | None:
     """Nothing is built for a look."""
-    path = clone.library() if clone else None
-    return path if path is not None and path.exists() else None
+    path = clone.library() if clone else INSTALLED_LIBRARY
+    return path if path.exists() else None
 
 
 def _print(report: Report, problems: bool) -> None:
@@ -118,10 +117,6 @@ def _settings(report: Report) -> Table:
     table.add_column("from")
     table.add_column("what it does", style="dim")
     for setting in report.settings:
-        value = setting.value
-        shown = (
-            size_text(value) if isinstance(value, int) and setting.kind == "SIZE" else str(value)
-        )
         style = "" if setting.source == "default" else "bold"
-        table.add_row(setting.name, Text(shown, style), setting.source, setting.text)
+        table.add_row(setting.name, Text(setting.shown, style), setting.source, setting.text)
     return table

@@ -9,7 +9,7 @@ from hakmem.cli import examples
 from hakmem.commands.options import file_path
 from hakmem.commands.printing import printed
 from hakmem.errors import HakmemError
-from hakmem.insight.rules import merged, rules_of, rules_table, rules_text
+from hakmem.insight.rules import Known, fitting, merged, rules_of, rules_table, rules_text
 from hakmem.terminal import say
 from hakmem.written import write_file
 
@@ -41,7 +41,7 @@ def rules(as_json: bool, output: Path | None, sources: tuple[str, ...]) -> int:
             "that takes memory that falls free and is used again"
         )
     if output is not None:
-        _write(output, rules_text(known))
+        _write(output, known)
     if as_json:
         click.echo(json.dumps([vars(one) for one in known], indent=2))
     elif output is None:
@@ -49,6 +49,9 @@ def rules(as_json: bool, output: Path | None, sources: tuple[str, ...]) -> int:
     return 0
 
 
-def _write(path: Path, text: str) -> None:
-    write_file(path, text)
+def _write(path: Path, known: list[Known]) -> None:
+    kept = fitting(known)
+    if len(kept) < len(known):
+        say(f"left out: the {len(known) - len(kept)} with the least evidence; a file holds 32 KiB")
+    write_file(path, rules_text(kept))
     say(f"written: {path}; begin a run with it: ./hakmem run --conf rules:{path} -- CMD")

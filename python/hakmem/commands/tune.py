@@ -105,10 +105,9 @@ def tune(
     CMD is started many times: it should do the same each time, and leave nothing behind that
     changes the next run. What it prints is hidden. With --driver, CMD is a server.
 
-    The exit status is 0, or 130 after Ctrl-C, whatever was found.
+    The exit status is 0, or 130 after Ctrl-C or SIGTERM, whatever was found.
     """
     from hakmem.build import ensure_library
-    from hakmem.clone import require_clone
     from hakmem.commands.output import command_line
     from hakmem.lab.execute import Executor, cache_folder, ensure_launcher
     from hakmem.tune.arms import arms_to_try
@@ -124,7 +123,7 @@ def tune(
     cache = cache_folder(clone)
     launcher = ensure_launcher(cache)
     case = command_case(command, timeout, driver, ready, launcher)
-    preload = library or ensure_library(require_clone(clone))
+    preload = library or ensure_library(clone)
     arms = arms_to_try(preload, profile_folder(clone), added, only)
     failures = cache / "failures"
     run = _telling(CommandRunner(case, Executor(launcher, failures)), case, failures)

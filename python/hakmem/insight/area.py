@@ -370,6 +370,10 @@ def _segments(maps: str) -> list[Segment]:
     ]
 
 
+def has_segments(maps: str) -> bool:
+    return bool(_segments(maps))
+
+
 @contextlib.contextmanager
 def _opened(pid: int, segment: Segment) -> Iterator[tuple[Read, int]]:
     with contextlib.ExitStack() as stack:

@@ -55,18 +55,26 @@ def examine_command(
     program = program_behind(path)
     shown = str(program) if program == path else f"{path}, run by {program}"
     report = Report(shown)
-    able = _can_be_preloaded(program, library, report)
+    linked = _has_hakmem(program, report)
+    able = linked or _can_be_preloaded(program, library, report)
     _deep_binding([str(program.resolve())], report)
     _other_preloads(environment, report)
     _preload_file(root / LD_SO_PRELOAD, None, report)
-    if library is None:
+    loadable = library is not None and _loadable(library, environment, report)
+    if library is None and not linked:
         report.problem("library", "there is no library yet", "build it: ./hakmem build")
-        loadable = False
-    else:
-        loadable = _loadable(library, environment, report)
-    report.active = able and loadable
+    report.active = linked or (able and loadable)
     examine_system(Proc(root, None), report)
     return report
+
+
+def _has_hakmem(path: Path | None, report: Report) -> bool:
+    """Linked into it, which serves whatever is preloaded."""
+    program = read_program(path) if path else None
+    if program is None or not program.has_hakmem:
+        return False
+    report.ok("program", "hakmem is linked into it")
+    return True
 
 
 def _can_be_preloaded(path: Path, library: Path | None, report: Report) -> bool:
@@ -167,10 +175,11 @@ def examine_process(pid: int, library: Path | None, root: Path = Path("/")) -> R
     report = Report(f"process {pid} ({name})")
     environment = _environment(proc)
     files = _mapped_files(maps)
-    serves = _is_served(proc, maps, files, report)
+    linked = _has_hakmem(_file(proc, "exe"), report)
+    serves = linked or _is_served(proc, maps, files, report)
     if serves:
         _other_mallocs(files, environment, report)
-    report.active = serves and _comes_first(proc, report)
+    report.active = linked or (serves and _comes_first(proc, report))
     _other_preloads(environment, report)
     _preload_file(root / proc.own / "root" / LD_SO_PRELOAD, name, report)
     _symbolic_libraries(proc, files, report)

@@ -4,14 +4,16 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from hakmem.errors import HakmemError
+from hakmem.insight.words import size_text, time_text
 
 TIMEOUT_S = 30
 PREFIXES = ("HAKMEM_", "HKM_")
+UNITS: dict[str, Callable[[int], str]] = {"SIZE": size_text, "TIME": time_text}
 CHILD = Path(__file__).with_name("ask_library.py")
 
 
@@ -20,8 +22,18 @@ class Setting:
     name: str
     value: int | str
     source: str
-    kind: str  # SIZE, COUNT, SWITCH or TEXT
+    kind: str  # as in src/control/options.def
     text: str
+
+    @property
+    def shown(self) -> str:
+        """The value as somebody would write it."""
+        if isinstance(self.value, str):
+            return self.value
+        words = self.text.partition(":")[0].split("|")
+        if self.kind == "WORD" and self.value < len(words):
+            return words[self.value]
+        return UNITS.get(self.kind, str)(self.value)
 
 
 @dataclass(frozen=True)

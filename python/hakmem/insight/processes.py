@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from hakmem.insight.area import NoAreaError, read_maps, runs_hakmem
+from hakmem.insight.area import NoAreaError, attach, has_segments, read_maps, runs_hakmem
 
 STATUS_WORD = re.compile(r"^(\w+):\s+(\d+) kB$", re.MULTILINE)
 
@@ -40,13 +40,18 @@ def thread_name(pid: int, tid: int) -> str:
 
 
 def own_processes() -> Iterator[int]:
-    """Ids of all processes on hakmem that this user may look at."""
+    """Ids of all processes on hakmem that this user may look at.
+
+    One into which it is linked has no file of its name, but a live area.
+    """
     for entry in os.scandir("/proc"):
         if not entry.name.isdigit():
             continue
+        pid = int(entry.name)
         try:
-            if runs_hakmem(read_maps(int(entry.name))):
-                yield int(entry.name)
+            maps = read_maps(pid)
+            if runs_hakmem(maps) or (has_segments(maps) and attach(pid)):
+                yield pid
         except NoAreaError:
             continue
 

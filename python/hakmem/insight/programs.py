@@ -13,6 +13,8 @@ SHT_DYNSYM = 11
 DT_NEEDED, DT_SYMBOLIC, DT_FLAGS = 1, 16, 30
 DF_SYMBOLIC = 2
 GO_SECTION = b".go.buildinfo"
+# The code of libhakmem.a, wherever it is linked in: cmake/static.ld.
+HAKMEM_SECTION = b"hak_text"
 # Any of them defined in a program itself wins over what is preloaded.
 ALLOCATORS = frozenset({b"malloc", b"free", b"calloc", b"realloc"})
 # A program built with one of them refers to it, or brings it along.
@@ -34,6 +36,7 @@ class Program:
     defined: frozenset[str]  # of ALLOCATORS
     is_go: bool
     sanitizer: str | None = None
+    has_hakmem: bool = False  # linked in
 
 
 def read_program(path: Path) -> Program | None:
@@ -72,7 +75,16 @@ class _Reader:
                 defined.add(name.decode())
             sanitizer = SANITIZERS.get(name, sanitizer)
         is_go = GO_SECTION in names
-        return Program(path, header, interpreter, symbolic, frozenset(defined), is_go, sanitizer)
+        return Program(
+            path,
+            header,
+            interpreter,
+            symbolic,
+            frozenset(defined),
+            is_go,
+            sanitizer,
+            HAKMEM_SECTION in names,
+        )
 
     def _segments(self) -> Iterator[tuple[int, int, int]]:
         (table,) = struct.unpack_from("<Q", self.data, 32)

@@ -26,6 +26,8 @@ ANY = "any"
 NO_SITE = "-"
 SITE_DIGITS = 16
 TIMES = 12
+# The library reads no longer file: TEXT_ROOM in src/mind/rules.c.
+MOST_BYTES = (32 << 10) - 2
 WORDS = 3 + TIMES
 SIZE_UNITS = {"G": 1 << 30, "M": 1 << 20, "K": 1 << 10}
 TIME_UNITS = {"ms": 1, "s": 1000, "": 1}
@@ -85,6 +87,18 @@ def _together(group: Sequence[Known]) -> Known:
 
 def rules_text(rules: Sequence[Known]) -> str:
     return HEAD + "".join(known.line() for known in rules)
+
+
+def fitting(rules: Sequence[Known]) -> list[Known]:
+    """Those with the most evidence, as many as a file may hold."""
+    room = MOST_BYTES - len(HEAD.encode())
+    kept = set()
+    for known in sorted(rules, key=lambda known: known.seen_kib, reverse=True):
+        room -= len(known.line().encode())
+        if room < 0:
+            break
+        kept.add(known)
+    return [known for known in rules if known in kept]
 
 
 def rules_table(rules: Sequence[Known]) -> Table:

@@ -43,7 +43,8 @@ def print_explanation(console: Console, e: Explanation, found: list[Advice], eve
 def _tree(e: Explanation) -> Table:
     of = "RSS" if e.whole else "held"
     table = Table("", "bytes", f"% of {of}", "", "", **TABLE)  # type: ignore[arg-type]
-    for column in table.columns:
+    # The notes give way where there is too little room: figures are not cut.
+    for column in table.columns[:-1]:
         column.no_wrap = True
     for column in table.columns[1:3]:
         column.justify = "right"

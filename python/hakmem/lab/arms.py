@@ -14,7 +14,7 @@ from hakmem.insight.library_settings import ask
 from hakmem.lab.model import Arm
 from hakmem.lab.peers_build import RECIPES
 from hakmem.launch import checked_library
-from hakmem.settings import conf_keys, load_profile
+from hakmem.settings import conf_text, load_profile
 from hakmem.terminal import say
 
 SUBJECT = "hakmem"
@@ -37,8 +37,8 @@ def profile_arm(name: str, library: Path, clone: Clone | None, profile: str) -> 
 
 def settings_arm(name: str, library: Path, conf: str) -> Arm:
     """`conf` is "key:value,..." as a user types it."""
-    conf_keys(conf)
-    arm = Arm(name, f"{__version__}, {conf}", library, {"HAKMEM_CONF": conf}, "hakmem")
+    values = {"HAKMEM_CONF": conf_text(conf)}
+    arm = Arm(name, f"{__version__}, {conf}", library, values, "hakmem")
     return checked(arm, library)
 
 
@@ -52,11 +52,9 @@ def checked(arm: Arm, library: Path) -> Arm:
 
 
 def hakmem_arm(library: Path | None, clone: Clone | None) -> Arm:
-    """The library given, or the clone's release build, brought up to date first."""
+    """The library given, or hakmem itself: a clone's is brought up to date first."""
     if library is not None:
         return library_arm(SUBJECT, checked_library(library), library.name)
-    if clone is None:
-        raise HakmemError("there is no clone to build hakmem in; name a build: --library PATH")
     return library_arm(SUBJECT, ensure_library(clone))
 
 

@@ -145,6 +145,8 @@ class Executor:
         with process:
             report = _follow(process, on_start)
         figures = _figures(report)
+        if figures.get("too_much"):
+            return Outcome(figures, b"", "")
         if "status" not in figures:
             return Outcome(figures, b"", report)
         return Outcome(figures, _content(output), _content(errors).decode(errors="replace"))
@@ -153,6 +155,8 @@ class Executor:
         status = int(outcome.figures.get("status", OWN_FAILURE))
         if outcome.figures.get("timed_out"):
             return f"no end within {case.timeout_s:g} s"
+        if outcome.figures.get("too_much"):
+            return "it wrote more than 1 GiB; send that to /dev/null if it is meant to"
         if status != 0:
             return _reason(status, outcome.errors)
         return case.check(folder, outcome.output) if case.check else None
@@ -225,7 +229,7 @@ def _sample(case: Case, outcome: Outcome) -> Sample:
     """The kernel's account of a run; a benchmark's own lines win over it."""
     figures = dict(outcome.figures)
     figures["time_s"] = figures.pop("wall_s")
-    for name in ("pid", "status", "timed_out"):
+    for name in ("pid", "status", "timed_out", "too_much"):
         figures.pop(name, None)
     if case.group == "benchmark" or case.self_preloading:
         figures |= _figures(outcome.output.decode(errors="replace"))

@@ -7,7 +7,8 @@
  * memory than the interpreter. Linked statically, it also stays free of what LD_PRELOAD brings.
  *
  * -c pins the command to one processor, -t kills it and all it started after a time, -r turns the
- * random placement of memory off. Standard input is handed through.
+ * random placement of memory off. Standard input is handed through. A command that writes without
+ * end (a prompt whose input has ended) is killed before it fills the disk.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -20,11 +21,13 @@
 #include <sys/personality.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 enum { OWN_FAILURE = 125, CANNOT_RUN = 126, NOT_FOUND = 127 };
+enum { OUTPUT_MOST = 1 << 30, LOOK_S = 1 };
 
 struct order {
     int cpu;
@@ -98,16 +101,28 @@ static void become(const struct order *order, const sigset_t *mask)
     _exit(status);
 }
 
-/* Waits for the leader: 1 if it ended by itself, 0 on a time-out or when told to stop. */
-static int wait_leader(pid_t leader, const sigset_t *set, double deadline, int *status,
-                       struct rusage *usage)
+static int is_too_long(const char *file)
+{
+    struct stat s;
+    return stat(file, &s) == 0 && s.st_size > OUTPUT_MOST;
+}
+
+static int writes_too_much(const struct order *order)
+{
+    return is_too_long(order->output) || is_too_long(order->errors);
+}
+
+/* Waits for the leader: 1 if it ended by itself, 0 on a time-out or when it writes too much. */
+static int wait_leader(const struct order *order, pid_t leader, const sigset_t *set,
+                       double deadline, int *status, struct rusage *usage)
 {
     for (;;) {
         if (wait4(leader, status, WNOHANG, usage) == leader)
             return 1;
         double left = deadline - now();
-        if (left <= 0)
+        if (left <= 0 || writes_too_much(order))
             return 0;
+        left = left < LOOK_S ? left : LOOK_S;
         struct timespec t = {(time_t)left, (long)(1e9 * (left - (double)(time_t)left))};
         int got = sigtimedwait(set, NULL, &t);
         if (got == SIGTERM || got == SIGINT || got == SIGHUP) {
@@ -119,7 +134,8 @@ static int wait_leader(pid_t leader, const sigset_t *set, double deadline, int *
     }
 }
 
-static void report(double wall_s, int status, int timed_out, const struct rusage *usage)
+static void report(double wall_s, int status, int timed_out, int too_much,
+                   const struct rusage *usage)
 {
     printf("wall_s %.9f\n", wall_s);
     printf("user_s %.6f\n", seconds(usage->ru_utime));
@@ -130,6 +146,7 @@ static void report(double wall_s, int status, int timed_out, const struct rusage
     printf("voluntary_switches %ld\n", usage->ru_nvcsw);
     printf("involuntary_switches %ld\n", usage->ru_nivcsw);
     printf("timed_out %d\n", timed_out);
+    printf("too_much %d\n", too_much);
     printf("status %d\n", WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status));
 }
 
@@ -157,12 +174,14 @@ static void run(const struct order *order)
 
     int status = 0;
     struct rusage usage;
-    int ended = wait_leader(leader, &watched, begun + order->timeout_s, &status, &usage);
+    double deadline = begun + order->timeout_s;
+    int ended = wait_leader(order, leader, &watched, deadline, &status, &usage);
     double wall_s = now() - begun;
     kill(-leader, SIGKILL); /* nothing it started may disturb the next run */
     if (!ended)
         wait4(leader, &status, 0, &usage);
-    report(wall_s, status, !ended, &usage);
+    int too_much = !ended && writes_too_much(order);
+    report(wall_s, status, !ended && !too_much, too_much, &usage);
 }
 
 int main(int argc, char **argv)

@@ -53,9 +53,10 @@ def measure(question: Question, executor: Executor, command: str) -> Results:
     schedule.fill(results)
     if schedule.left_out:
         say(f"out of time, not measured: {', '.join(schedule.left_out)}")
-    if question.timelines:
+    measured = [case for case in question.cases if case.name not in schedule.left_out]
+    if question.timelines and measured:
         say("watching memory over time")
-        watch_all(question.cases, arms, executor, results)
+        watch_all(measured, arms, executor, results)
     if counted:
         with counting("counting instructions") as advance:
             results.rows += precise.measure(counted, arms, executor, advance)

@@ -292,6 +292,14 @@ def test_texts_are_what_the_library_took(library: Path) -> None:
     assert values["profile_output"] == ""
 
 
+def test_values_are_shown_as_they_are_written(library: Path) -> None:
+    answer = ask(library, {"HAKMEM_CONF": "keep:site,keep_time:1500,retain:64M,guards:3"})
+    shown = {s.name: s.shown for s in answer.settings}
+    assert (shown["keep"], shown["magazines"]) == ("site", "learnt")
+    assert (shown["keep_time"], shown["retain"]) == ("1.5 s", "64.0 MiB")
+    assert (shown["guards"], shown["huge_pages"], shown["rules"]) == ("3", "1", "")
+
+
 def test_real_process_without() -> None:
     with running(["cat"], {}) as pid:
         result = CliRunner().invoke(doctor, ["--json", str(pid)], standalone_mode=False)
@@ -345,6 +353,23 @@ def test_commands_out_of_reach(
     report = examine_command(program, None, {})
     assert report.active is False
     assert text in one(report, "problem", "program")
+
+
+# As libhakmem.a has its code.
+HAKMEM_CODE = '__attribute__((section("hak_text"))) int code(void) { return 0; }\n'
+
+
+@pytest.mark.parametrize(
+    ("source", "options"), [(OWN_MALLOC, ["-rdynamic"]), (PLAIN, ["-static", "-s"])]
+)
+def test_program_that_hakmem_is_linked_into(
+    tmp_path: Path, compiler: str, source: str, options: list[str]
+) -> None:
+    program = compiled(compiler, tmp_path, source + HAKMEM_CODE, *options)
+    report = examine_command(program, None, {})
+    assert report.active is True
+    assert "linked into it" in one(report, "ok", "program")
+    assert [found for found in report.findings if found.verdict == "problem"] == []
 
 
 def test_php_binds_deeply(tmp_path: Path) -> None:

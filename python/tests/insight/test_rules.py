@@ -55,6 +55,19 @@ def test_what_is_written_is_read(profile: Path, tmp_path: Path) -> None:
     assert rules_of(str(path)) == [*rules[:-1], known(0, 0, 2 << 30)]
 
 
+def test_a_file_is_no_longer_than_the_library_reads(hakmem: Run, tmp_path: Path) -> None:
+    """Of many builds of a program each has its own call stacks."""
+    many = [Known(2 * MIB, stack, 3000, (stack, *[0] * 11)) for stack in range(1, 1000)]
+    whole, short = tmp_path / "whole.rules", tmp_path / "short.rules"
+    whole.write_text(rules_text(many))
+    done = hakmem("rules", whole, "--output", short)
+    assert "the least evidence" in done.stderr
+    assert short.stat().st_size < (32 << 10) - 1
+    kept = read(short)
+    assert kept == many[-len(kept) :]
+    assert len(kept) > 500
+
+
 def test_the_strongest_evidence_says_how_long() -> None:
     weak, strong, other = known(1000, 5), known(3000, 50), known(250, 9, 4 * MIB)
     assert merged([[weak, other], [strong]]) == [known(3000, 55), other]

@@ -1,19 +1,23 @@
 """`hakmem why` as users call it."""
 
+import io
 import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import synthetic_area
 from click.testing import CliRunner, Result
+from rich.console import Console
 from synthetic_area import build, class_rows, heap, shown
 
 from hakmem.commands.why import why
 from hakmem.errors import HakmemError
 from hakmem.insight import why as explaining
+from hakmem.insight.why_view import print_explanation
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
@@ -50,6 +54,20 @@ def test_the_table_names_the_process(built: synthetic_area.Built, tmp_path: Path
     assert f"RSS of process {pid}" in result.stdout
     assert "hakmem's metadata" in result.stdout
     assert "\x1b" not in result.stdout
+
+
+def test_figures_are_whole_where_there_is_little_room(
+    built: synthetic_area.Built, tmp_path: Path
+) -> None:
+    with shown(built, tmp_path) as pid:
+        seen = explaining.why(str(pid))
+    note = "a note that takes more room than is left"
+    rows = tuple(replace(row, note=note) for row in seen.rows)
+    lines = io.StringIO()
+    print_explanation(Console(file=lines, width=80), replace(seen, rows=rows), [], False)
+    assert "…" not in lines.getvalue()
+    for row in rows:
+        assert f" {row.bytes:,} " in lines.getvalue()
 
 
 def test_a_file_needs_no_process(built: synthetic_area.Built, tmp_path: Path) -> None:

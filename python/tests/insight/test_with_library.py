@@ -10,6 +10,9 @@ from pathlib import Path
 import pytest
 from conftest import ROOT
 
+from hakmem.insight.doctor import examine_process
+from hakmem.insight.processes import own_processes
+
 LIBRARY = ROOT / "build" / "release" / "libhakmem.so"
 
 # Threads that end with some of their blocks alive, runs, big blocks; then it waits.
@@ -51,6 +54,22 @@ int main(void)
 NAMES = {"super_bytes": "mapped_bytes", "big_cached": "big_cached_bytes"}
 # A magazine is shown as it was when last refilled or flushed.
 LAGGING = ("small", "magazine", "live")
+
+
+def test_linked_in_it_is_seen_as_well(compiler: str, tmp_path: Path) -> None:
+    archive = LIBRARY.with_suffix(".a")
+    if not archive.exists():
+        pytest.skip("the library is not built")
+    (tmp_path / "program.c").write_text(PROGRAM)
+    program = tmp_path / "program"
+    command = [compiler, tmp_path / "program.c", archive, "-o", program, "-pthread"]
+    subprocess.run(command, check=True)
+    with subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdin is not None and child.stdout is not None
+        assert child.stdout.read(1) == b"r"
+        assert child.pid in own_processes()
+        assert examine_process(child.pid, None).active is True
+        child.stdin.close()
 
 
 @pytest.fixture

@@ -87,6 +87,14 @@ def test_command_that_works_nowhere(compare: Run) -> None:
     assert "not today" in done.stderr
 
 
+def test_time_that_is_up_before_a_round_is_no_failure(hakmem: Run, marker_library: Path) -> None:
+    fixed = ("--arms", "glibc,hakmem", "--library", marker_library, "--budget", "0.5s")
+    done = hakmem("compare", *fixed, "--", "sleep", "1")
+    assert done.returncode == 1
+    assert "a round of sleep 1 takes longer than --budget" in done.stderr
+    assert "watching" not in done.stderr
+
+
 def test_command_that_is_not_there(compare: Run) -> None:
     done = compare("--", "no-such-command")
     assert done.returncode == 127

@@ -96,6 +96,14 @@ def test_time_out_ends_the_whole_tree(executor: Executor, tmp_path: Path) -> Non
     assert gone(int(note.read_text()))
 
 
+@pytest.mark.parametrize("number", [1, 2])
+def test_writing_without_end_is_stopped(executor: Executor, number: int) -> None:
+    """The file is long, and mostly a hole."""
+    endless = f"truncate -s 2G /proc/self/fd/{number}; sleep 1000"
+    sample = executor.run(shell(endless, timeout_s=100), GLIBC)
+    assert str(sample.failed).startswith("it wrote more than 1 GiB")
+
+
 def gone(pid: int) -> bool:
     """Waits for an orphan to be reaped, which is up to init."""
     for _ in range(500):

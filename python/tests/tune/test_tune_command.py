@@ -96,8 +96,9 @@ def test_command_that_fails_is_shown(tune: Run, tmp_path: Path) -> None:
     assert not (tmp_path / "tiny.env").exists()
 
 
-def test_interrupted_on_a_terminal(tune: Run, tmp_path: Path) -> None:
-    """Shows the arms while it runs; Ctrl-C ends it with what is known by then."""
+@pytest.mark.parametrize("told_by", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_on_a_terminal(tune: Run, tmp_path: Path, told_by: signal.Signals) -> None:
+    """Shows the arms while it runs; Ctrl-C or SIGTERM ends it with what is known by then."""
     count = tmp_path / "count"
     controller, terminal = pty.openpty()
     words = ["--library", LIBRARY, "--output", tmp_path / "t.env", "--budget", "5m", "--only", "re"]
@@ -115,7 +116,7 @@ def test_interrupted_on_a_terminal(tune: Run, tmp_path: Path) -> None:
         while b"running" not in seen or not count.exists() or count.stat().st_size < 8:
             seen += os.read(controller, 65536)
     finally:
-        process.send_signal(signal.SIGINT)
+        process.send_signal(told_by)
     deadline = time.monotonic() + 120
     while process.poll() is None and time.monotonic() < deadline:
         try:

@@ -472,13 +472,21 @@ static void *resize_large(void *p, const struct block_info *b, size_t size)
     return secure_out_aligned(q, size);
 }
 
+/* Whether front resizes a large block where it is, or has the kernel move it. A slab's that does not fit is copied here: the old
+ * one says that it is free then, and waits. */
+static bool is_left_to_front(const void *p, bool fits)
+{
+    return fits || unit_word(unit_of(p)) <= WORD_TAG_MAX;
+}
+
 void *secure_realloc(void *p, size_t size, const char *what)
 {
     struct block_info b = block_at(p, what);
     size_t request = secure_request(size);
-    if (is_large(b.total) && is_large(request) && size <= PTRDIFF_MAX)
+    bool fits = request <= b.total && request >= b.total / 2;
+    if (is_large(b.total) && is_large(request) && size <= PTRDIFF_MAX && is_left_to_front(p, fits))
         return resize_large(p, &b, size);
-    if (!is_large(b.total) && request <= b.total && request >= b.total / 2) {
+    if (!is_large(b.total) && fits) {
         store_relaxed(b.last, 0);
         return out(p, size, b.last, 0, true);
     }

@@ -235,13 +235,16 @@ HAK_EXPORT int malloc_info(int options, FILE *out)
     return 0;
 }
 
-/* M_TRIM_THRESHOLD is the one parameter of glibc's that has a counterpart here. */
+/* M_TRIM_THRESHOLD is the one parameter of glibc's that has a counterpart here. As with glibc nothing is given back where it is
+ * below 0, and a program that asks whether another was taken goes on. */
 HAK_EXPORT int mallopt(int parameter, int value)
 {
-    if (parameter != M_TRIM_THRESHOLD || value < 0)
-        return 0;
+    enum { RETAIN_MOST_SHIFT = 40 };
+    if (parameter != M_TRIM_THRESHOLD)
+        return 1;
     char text[24];
-    size_t length = os_format(text, sizeof text, "%u", (size_t)value);
+    size_t retain = value < 0 ? (size_t)1 << RETAIN_MOST_SHIFT : (size_t)value;
+    size_t length = os_format(text, sizeof text, "%u", retain);
     return option_set("retain", strlen("retain"), text, length) == NULL;
 }
 

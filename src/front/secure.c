@@ -193,13 +193,14 @@ static HAK_NOINLINE struct block_info other_block(const void *p, const char *wha
     return live_block(p, total, last_word(p, total), what);
 }
 
-/* `word`: of the unit p lies in. Where no block starts no last word is sealed either: that it lies in the same slab is all to
- * be known beforehand, so that it can be read. */
+/* `word`: of the unit p lies in. Where no block starts no last word is sealed either: that it lies in a slab of the class is all
+ * to be known beforehand, so that it can be read. Whose slab that is may change meanwhile. */
 HAK_INLINE struct block_info slab_block(const char *p, uintptr_t word, const char *what)
 {
-    size_t total = hak_classes[class_of_word(word)].size;
+    uint32_t class = class_of_word(word);
+    size_t total = hak_classes[class].size;
     _Atomic uint64_t *last = word_before(p + total);
-    if (HAK_UNLIKELY(unit_word(unit_of(last)) != word))
+    if (HAK_UNLIKELY(class_of_word(unit_word(unit_of(last))) != class))
         die_not_live(p, last, what);
     struct block_info b = live_block(p, total, last, what);
     verify_before(p, total, what);
@@ -471,13 +472,21 @@ static void *resize_large(void *p, const struct block_info *b, size_t size)
     return secure_out_aligned(q, size);
 }
 
+/* Whether front resizes a large block where it is, or has the kernel move it. A slab's that does not fit is copied here: the old
+ * one says that it is free then, and waits. */
+static bool is_left_to_front(const void *p, bool fits)
+{
+    return fits || unit_word(unit_of(p)) <= WORD_TAG_MAX;
+}
+
 void *secure_realloc(void *p, size_t size, const char *what)
 {
     struct block_info b = block_at(p, what);
     size_t request = secure_request(size);
-    if (is_large(b.total) && is_large(request) && size <= PTRDIFF_MAX)
+    bool fits = request <= b.total && request >= b.total / 2;
+    if (is_large(b.total) && is_large(request) && size <= PTRDIFF_MAX && is_left_to_front(p, fits))
         return resize_large(p, &b, size);
-    if (!is_large(b.total) && request <= b.total && request >= b.total / 2) {
+    if (!is_large(b.total) && fits) {
         store_relaxed(b.last, 0);
         return out(p, size, b.last, 0, true);
     }

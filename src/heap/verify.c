@@ -158,6 +158,7 @@ HAK_COLD void heaps_verify(struct heap *own)
     struct verification v = {0};
     if (own != NULL && lock_take_if_safe(&own->lock)) {
         outbox_empty_own(own); /* each block's slab tells whether it may come home */
+        inbox_drain(own, false);
         v.heaps[v.count++] = own;
     }
     registry_each(lock_orphan, &v);

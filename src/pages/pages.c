@@ -325,6 +325,13 @@ void pages_give(size_t first, uint32_t n)
 
 /* ---- purge ---- */
 
+/* The lock is kept while such a run is purged: of what becomes free before and behind it meanwhile, both might start, or end,
+ * in its unit. */
+static bool is_short(const struct run *r)
+{
+    return r->length < unit_pages();
+}
+
 /* The longest dirty run, which is nobody's while it is purged. */
 static bool take_dirty(size_t keep, struct run *r)
 {
@@ -333,13 +340,14 @@ static bool take_dirty(size_t keep, struct run *r)
     uint32_t link = pages_dirty() > keep ? find_longest_dirty() : 0;
     if (link != 0)
         *r = remove_at(link - 1);
-    lock_release(&pages.lock);
+    if (link == 0 || !is_short(r))
+        lock_release(&pages.lock);
     return link != 0;
 }
 
 static void put_after_purge(struct run r)
 {
-    if (!lock_take_if_safe(&pages.lock))
+    if (!is_short(&r) && !lock_take_if_safe(&pages.lock))
         return; /* in a handler that interrupted this very lock: the pages stay taken */
     insert_joined(r);
     lock_release(&pages.lock);

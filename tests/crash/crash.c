@@ -494,6 +494,13 @@ static void frees_twice_with_lock(void)
         free(others[i]);
 }
 
+static void frees_twice_after_realloc(void)
+{
+    char *block = block_of(100 * 1000), *behind = malloc(100 * 1000);
+    CHECK(behind != NULL && realloc(block, 4 * MIB) != NULL);
+    free(block);
+}
+
 /* Heaps are asked whether this block is in a magazine, and the thread's cannot be read. */
 static void fault_in_handler(void)
 {
@@ -568,6 +575,7 @@ static const struct {
     CASE(in_thread),
     CASE(in_threads_at_once),
     CASE(frees_twice_with_lock),
+    CASE(frees_twice_after_realloc),
     CASE(fault_in_handler),
     CASE(in_child),
 };

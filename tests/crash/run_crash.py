@@ -276,6 +276,11 @@ CASES = {
         [DOUBLE_FREE, address("the start of a free block of 307200 bytes at {block}")],
         always=[DOUBLE_FREE],
     ),
+    "frees_twice_after_realloc": Case(
+        ABRT,
+        [DOUBLE_FREE, address("the start of a free block of " + in_slab(106496, 85), MAGAZINE)],
+        always=[DOUBLE_FREE],
+    ),
     "frees_foreign": Case(
         ABRT,
         [r"free\(0x[0-9a-f]+\): invalid pointer: it was not allocated by hakmem"],

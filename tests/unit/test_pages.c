@@ -18,6 +18,19 @@ void __wrap_os_advise_huge(void *p, size_t size, bool on)
     __real_os_advise_huge(p, size, on);
 }
 
+/* What is done while the kernel purges: by another thread it could be, if the lock is not held. */
+static void (*meanwhile)(void);
+bool __real_os_purge(void *p, size_t size);
+bool __wrap_os_purge(void *p, size_t size);
+bool __wrap_os_purge(void *p, size_t size)
+{
+    if (meanwhile != NULL && lock_try(pages_lock())) {
+        lock_release(pages_lock());
+        meanwhile();
+    }
+    return __real_os_purge(p, size);
+}
+
 static int set_up(void **state)
 {
     (void)state;
@@ -188,6 +201,46 @@ static void a_run_knows_which_of_its_pages_were_touched(void **state)
     pages_give(whole + 2 * n, granule - 2 * n);
 }
 
+/* Three runs of which the middle one is short, as `realloc` leaves it, and starts and ends in the unit where the first one ends
+ * and the last one starts. */
+static struct {
+    size_t first, last;
+    uint32_t before, between, behind;
+} beside;
+
+static void free_on_both_sides(void)
+{
+    bool zeroed;
+    meanwhile = NULL;
+    pages_give(beside.first, beside.before);
+    assert_int_equal(take(beside.before - 1, &zeroed), beside.first);
+    pages_give(beside.last, beside.behind);
+}
+
+static void what_is_purged_keeps_others_out_of_its_unit(void **state)
+{
+    (void)state;
+    bool zeroed;
+    if (unit_pages() < 4)
+        skip();
+    size_t whole = take(granule, &zeroed);
+    beside.before = 2 * unit_pages() + 1;
+    beside.between = unit_pages() - 2;
+    beside.behind = granule - beside.before - beside.between;
+    beside.first = whole;
+    beside.last = whole + beside.before + beside.between;
+    pages_give(whole + beside.before, beside.between);
+    meanwhile = free_on_both_sides;
+    assert_int_equal(pages_purge(0), bytes_of(beside.between));
+    if (meanwhile != NULL)
+        free_on_both_sides();
+    pages_purge(0);
+    assert_int_equal(pages_dirty(), 0);
+    pages_give(whole, beside.before - 1);
+    assert_int_equal(take(granule, &zeroed), whole); /* nothing of it is lost */
+    pages_give(whole, granule);
+}
+
 /* ---- threads ---- */
 
 enum { HELD = 24, ROUNDS = 20000 };
@@ -328,6 +381,7 @@ int main(void)
         cmocka_unit_test_setup(a_whole_granule_can_be_taken, purged),
         cmocka_unit_test_setup(granules_of_pages_have_no_huge_ones, purged),
         cmocka_unit_test_setup(a_run_takes_over_a_super_slab_of_which_nothing_is_in_use, purged),
+        cmocka_unit_test_setup(what_is_purged_keeps_others_out_of_its_unit, purged),
         cmocka_unit_test_setup(no_page_has_two_owners, purged),
     };
     return cmocka_run_group_tests(tests, set_up, NULL);

@@ -8,6 +8,7 @@
 
 #include "control/options.h"
 #include "control/stats.h"
+#include "heap/verify.h"
 #include "super/super.h"
 
 enum { BATCH = 100 /* several times what is sent in one */, SIZE = 40 };
@@ -396,6 +397,30 @@ static void what_two_ended_threads_freed_is_noticed(void **state)
 #endif
 }
 
+/* In the child of a fork, which it ends: the block is in its owner's magazine, and on its way there. */
+static _Noreturn void free_there_and_here(void)
+{
+    store_relaxed(&owner->state,
+                  HEAP_LIVE); /* the fork has made orphans of all that are not this thread's */
+    void *p = alloc_as(owner, SIZE);
+    free_as(sender, p);
+    trim_as(sender);
+    free_as(owner, p);
+    if (inbox_is_empty(owner) || magazine_kept(magazine_of(owner, class)) == 0)
+        _exit(1);
+    heaps_verify(owner);
+    _exit(2);
+}
+
+static void what_another_thread_sent_is_looked_through_at_the_end(void **state)
+{
+    (void)state;
+    pid_t child = fork();
+    if (child == 0)
+        free_there_and_here();
+    assert_aborted(child);
+}
+
 static void a_batch_for_an_orphan_is_drained_by_its_sender(void **state)
 {
     (void)state;
@@ -563,6 +588,7 @@ int main(void)
         cmocka_unit_test(a_heap_of_an_ended_thread_can_be_borrowed),
         cmocka_unit_test(what_two_ended_threads_freed_is_noticed),
         cmocka_unit_test(what_is_no_block_is_noticed_at_home),
+        cmocka_unit_test(what_another_thread_sent_is_looked_through_at_the_end),
         cmocka_unit_test(a_batch_for_an_orphan_is_drained_by_its_sender),
         cmocka_unit_test(blocks_follow_their_slab),
         cmocka_unit_test(a_parcel_may_be_a_sampled_block),

@@ -99,16 +99,16 @@ static void units_beside_a_huge_page_have_pages(void **state)
     assert_int_equal(units_dirty(), 0);
 }
 
-static size_t told_small; /* how often */
-static char *told_small_at;
+static _Atomic size_t told_small; /* how often */
+static _Atomic(char *) told_small_at;
 
 void __real_os_advise_huge(void *at, size_t size, bool wanted);
 void __wrap_os_advise_huge(void *at, size_t size, bool wanted);
 void __wrap_os_advise_huge(void *at, size_t size, bool wanted)
 {
     if (!wanted) {
-        told_small++;
-        told_small_at = at;
+        add_relaxed(&told_small, 1);
+        store_relaxed(&told_small_at, (char *)at);
         assert_int_equal(size, GRANULE_SIZE);
     }
     __real_os_advise_huge(at, size, wanted);
@@ -125,20 +125,20 @@ static void where_some_of_a_huge_page_goes_back_the_rest_stays_small(void **stat
     for (size_t i = 0; i < ARRAY_LENGTH(unit); i++)
         unit[i] = take_dense(&zeroed);
     char *at = granule_address(unit[0] / GRANULE_UNITS);
-    told_small = 0;
+    store_relaxed(&told_small, 0);
     for (size_t i = 1; i < ARRAY_LENGTH(unit); i++) {
         units_give(unit[i], 1, 1);
         supers_purge(0);
-        assert_int_equal(told_small, 1);
-        assert_ptr_equal(told_small_at, at);
+        assert_int_equal(load_relaxed(&told_small), 1);
+        assert_ptr_equal(load_relaxed(&told_small_at), at);
     }
     units_give(unit[0], 1, 1);
     supers_purge(0);
     unit[0] = take_dense(&zeroed); /* made anew */
-    told_small = 0;
+    store_relaxed(&told_small, 0);
     units_give(unit[0], 1, 1);
     supers_purge(0);
-    assert_int_equal(told_small, 0); /* all of it went */
+    assert_int_equal(load_relaxed(&told_small), 0); /* all of it went */
     hak_options.huge_min = huge_min;
 }
 

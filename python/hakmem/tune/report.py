@@ -100,6 +100,8 @@ def chart(elo: Estimate, all_of_them: Sequence[Estimate]) -> str:
 def conclusion(search: Search) -> list[str]:
     """What was found, how sure that is, and why it ended."""
     said = [_verdict(search)]
+    if search.proven:
+        said.append(_confirmation(search))
     rivals = [search.arms[number].name for number in search.rivals()]
     if rivals and search.proven:
         said.append(f"Not told apart from it: {enumerate_names(rivals)}.")
@@ -136,6 +138,14 @@ def _verdict(search: Search) -> str:
     )
 
 
+def _confirmation(search: Search) -> str:
+    margins = search.fresh.get(search.leader, [])
+    if not search.confirmed:
+        return "Duels with the default alone have not confirmed it: there was no time for them."
+    won = sum(margin > 0 for margin in margins)
+    return f"Duels with the default alone have confirmed it: it won {won} of {len(margins)}."
+
+
 def _span(search: Search, number: int) -> str:
     value, low, high = ratio(search, number)
     return f"{value:.3f} ({low:.3f} to {high:.3f})"
@@ -154,6 +164,7 @@ def as_json(search: Search) -> dict[str, Any]:
         "seed": search.seed,
         "leader": search.arms[search.leader].name,
         "proven": search.proven,
+        "confirmed": search.confirmed,
         "not_told_apart": [search.arms[number].name for number in search.rivals()],
         "noise": search.ratings.noise,
         "arms": [_arm_as_json(search, number, known) for number in range(len(search.arms))],

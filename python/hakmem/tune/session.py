@@ -8,8 +8,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
+import numpy as np
+
 from hakmem.errors import HakmemError
 from hakmem.lab.model import Arm, Sample
+from hakmem.lab.statistics import beyond_chance
 from hakmem.tune.choice import Pair, leader, linked, next_pair
 from hakmem.tune.goal import Goal
 from hakmem.tune.ratings import Duel, Estimate, Ratings, fit, simultaneous
@@ -19,6 +22,8 @@ LEVEL = 0.95
 INTERIM_LEVEL = 0.99
 # What is said of an arm that ran less often is the prior's opinion more than the duels'.
 FEWEST_DUELS = 3
+# Of the leader against the default alone, once it seems clear: who leads was chosen by all others.
+CONFIRMING_DUELS = 8
 # The library as it is comes first.
 DEFAULT = 0
 
@@ -72,6 +77,7 @@ class Search:
         self.failed: dict[int, str] = {}
         self.runs = 0
         self.ratings: Ratings = fit(len(self.arms), [])
+        self.fresh: dict[int, list[float]] = {}
         self.ending: Ending | None = None
         self._chance = random.Random(self.seed)
         self._begun = self.clock()
@@ -83,7 +89,10 @@ class Search:
         try:
             self._warm_up()
             while (ending := self._reason_to_end()) is None:
-                self._duel(*self._next_pair())
+                if self._is_clear:
+                    self._confirm()
+                else:
+                    self._duel(*self._next_pair())
             self.ending = ending
         except KeyboardInterrupt:
             self.ending = Ending.INTERRUPTED
@@ -103,6 +112,20 @@ class Search:
         least = min((n for n in self.working if n != best), key=self.duels_of)
         first, second = self._chance.sample((best, least), 2)
         return first, second
+
+    def _confirm(self) -> None:
+        """Duels of the leader and the default that had no part in choosing it."""
+        best = self.leader
+        margins = self.fresh.setdefault(best, [])
+        for _ in range(CONFIRMING_DUELS):
+            if self._spent() is not None or best in self.failed:
+                return
+            first, second = self._chance.sample((best, DEFAULT), 2)
+            fought = len(self.duels)
+            self._duel(first, second)
+            margins += [
+                duel.margin if duel.first == best else -duel.margin for duel in self.duels[fought:]
+            ]
 
     def _duel(self, first: int, second: int) -> None:
         pair = []
@@ -133,8 +156,11 @@ class Search:
     def _reason_to_end(self) -> Ending | None:
         if len(self.working) < 2:
             return Ending.ALONE
-        if self._seems_clear and min(map(self.duels_of, self.working)) >= FEWEST_DUELS:
+        if self._is_clear and (self.confirmed or not self._leads_the_default):
             return Ending.CLEAR
+        return self._spent()
+
+    def _spent(self) -> Ending | None:
         if self.limits.runs is not None and self.runs + 2 > self.limits.runs:
             return Ending.RUNS
         if self.elapsed_s + 2 * self.elapsed_s / max(self.runs, 1) > self.limits.budget_s:
@@ -144,6 +170,10 @@ class Search:
     @property
     def _seems_clear(self) -> bool:
         return self.linked and self.settled(INTERIM_LEVEL)
+
+    @property
+    def _is_clear(self) -> bool:
+        return self._seems_clear and min(map(self.duels_of, self.working)) >= FEWEST_DUELS
 
     @property
     def elapsed_s(self) -> float:
@@ -190,9 +220,24 @@ class Search:
         return self.ratings.against(number, DEFAULT)
 
     @property
+    def _leads_the_default(self) -> bool:
+        return self._better(self.gain(self.leader), LEVEL)
+
+    @property
+    def confirmed(self) -> bool:
+        """Whether duels of the leader and the default alone say so as well."""
+        margins = self.fresh.get(self.leader, [])
+        return (
+            len(margins) >= CONFIRMING_DUELS
+            and sum(margins) > 0
+            and beyond_chance(np.array(margins))
+        )
+
+    @property
     def proven(self) -> bool:
         """Whether the leader is better than the default by what matters, beyond doubt."""
-        return self._better(self.gain(self.leader), LEVEL)
+        looked = len(self.fresh.get(self.leader, [])) >= CONFIRMING_DUELS
+        return self._leads_the_default and (self.confirmed or not looked)
 
     def rivals(self, level: float = LEVEL) -> list[int]:
         """Who may be better than the leader by what matters."""

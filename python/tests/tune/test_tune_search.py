@@ -12,7 +12,7 @@ from hakmem.settings import parse_profile
 from hakmem.tune.goal import parse_goal
 from hakmem.tune.profile import profile_text
 from hakmem.tune.report import as_json, conclusion
-from hakmem.tune.session import FEWEST_DUELS, Ending, Limits, Search
+from hakmem.tune.session import CONFIRMING_DUELS, FEWEST_DUELS, Ending, Limits, Search
 
 HOST = {"processor": "p", "processors": 1, "system": "s", "release": "r"}
 
@@ -50,6 +50,37 @@ def test_clear_needs_some_duels_of_every_arm() -> None:
     assert found.ending is Ending.CLEAR
     assert found.leader == planted(1)[0]
     assert min(found.duels_of(number) for number in range(ARMS)) == FEWEST_DUELS
+    assert found.confirmed
+    assert any("won 8 of 8" in line for line in conclusion(found))
+
+
+class LuckyAtFirst(Machine):
+    """One arm is better as long as the search has not looked at it afresh."""
+
+    search: Search
+
+    def __call__(self, arm: Arm) -> Sample:
+        self.costs = [1.0, 1.0, 1.0, 1.0, 1.0 if self.search.fresh else 0.8]
+        return super().__call__(arm)
+
+
+def test_what_duels_with_the_default_alone_do_not_confirm_is_not_claimed() -> None:
+    machine = LuckyAtFirst(7, [1.0] * 5, noise=0.01, outliers=0)
+    found = Search(arms(5), machine, parse_goal("time"), Limits(runs=400), 7)
+    machine.search = found
+    found.tune()
+    assert len(found.fresh[4]) >= CONFIRMING_DUELS
+    assert not found.proven
+    assert found.runs < 400
+    assert conclusion(found)[0].startswith("The default is as good")
+    assert as_json(found)["confirmed"] is False
+
+
+def test_a_claim_without_time_to_confirm_it_says_so() -> None:
+    found = search(Machine(1, planted(1, 0.5)[1], noise=0.01), 1, runs=60)
+    assert found.ending is Ending.RUNS
+    assert found.proven
+    assert any("have not confirmed it" in line for line in conclusion(found))
 
 
 def test_figures_without_noise_end_early() -> None:

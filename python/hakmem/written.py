@@ -6,6 +6,8 @@ from pathlib import Path
 
 from hakmem.errors import HakmemError
 
+HOLE = 4096
+
 
 def write_file(path: Path, content: str | bytes, folders: bool = False) -> None:
     """A file of that name has its old content or the new one, whatever happens.
@@ -48,10 +50,21 @@ def _part(path: Path) -> Path:
     return path.with_name(f".{path.name}.{os.getpid()}.part")
 
 
+def _write_with_holes(path: Path, data: bytes) -> None:
+    """Stretches of zeros take no room."""
+    with path.open("wb") as file:
+        for at in range(0, len(data), HOLE):
+            stretch = data[at : at + HOLE]
+            if any(stretch):
+                file.seek(at)
+                file.write(stretch)
+        file.truncate(len(data))
+
+
 def _replace(path: Path, data: bytes) -> None:
     part = _part(path)
     try:
-        part.write_bytes(data)
+        _write_with_holes(part, data)
         if path.exists():
             part.chmod(path.stat().st_mode)
         part.replace(path)

@@ -13,7 +13,7 @@ import re
 import struct
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
@@ -99,6 +99,7 @@ class Table:
     capacity: int
     stride: int
     data: bytes = field(repr=False)
+    offset: int = 0  # in the area
 
     @property
     def used(self) -> int:
@@ -171,6 +172,9 @@ class Area:
     # Where the process has the area, and its id as it is seen from here; 0 if this is from a file.
     mapped_at: int = 0
     seen_as: int = 0
+    # What describes the tables, and how far they reach.
+    header: bytes = field(default=b"", repr=False)
+    size: int = 0
 
     def table(self, name: str) -> Table:
         if name not in self.tables:
@@ -231,10 +235,10 @@ def _load(source: str, descriptor: int) -> Area:
     def read(offset: int, length: int) -> bytes:
         return os.pread(descriptor, length, offset)
 
-    area_size, version, tables = _parse(read, size, source)
-    text = read(area_size, size - area_size).decode(errors="surrogateescape")
+    area = _parse(read, size, source)
+    text = read(area.size, size - area.size).decode(errors="surrogateescape")
     ids = {int(start, 16): value for start, value in BUILD_ID.findall(text)}
-    area = Area(version, tables, BUILD_ID.sub("", text), ids, source)
+    area = replace(area, maps_text=BUILD_ID.sub("", text), build_ids=ids)
     _check_figures(area)
     return area
 
@@ -311,11 +315,11 @@ def _attach(pid: int, maps: str) -> Area:
                 unfinished = unfinished or not any(magic)
                 if not magic.startswith(MAGIC):
                     continue
-                _, version, tables = _parse(read, size, source)
+                area = _parse(read, size, source)
         except NoAreaError as error:
             refusals.append(error)
             continue
-        area = Area(version, tables, maps, {}, source, segment.start, pid)
+        area = replace(area, maps_text=maps, mapped_at=segment.start, seen_as=pid)
         if area.pid == inner:
             return area
         parents.append(area.pid)
@@ -493,8 +497,8 @@ def _not_permitted(pid: int) -> str:
 # The format.
 
 
-def _parse(read: Read, size: int, source: str) -> tuple[int, str, dict[str, Table]]:
-    """Size, version and tables of the area that `read` reads."""
+def _parse(read: Read, size: int, source: str) -> Area:
+    """What `read` reads; what its addresses mean is still missing."""
     head = read(0, HEADER.size)
     if len(head) < HEADER.size or not head.startswith(MAGIC):
         raise _UnfinishedError
@@ -511,7 +515,14 @@ def _parse(read: Read, size: int, source: str) -> tuple[int, str, dict[str, Tabl
     places = [HEADER.size + i * DESCRIPTOR.size for i in range(count)]
     places.sort(key=lambda at: _rank(_text(texts, at, source)))
     tables = [_copy(read, texts, at, area_size, source) for at in places]
-    return area_size, _text(texts, text, source), {table.name: table for table in tables}
+    return Area(
+        _text(texts, text, source),
+        {table.name: table for table in tables},
+        maps_text="",
+        source=source,
+        header=texts,
+        size=area_size,
+    )
 
 
 def _rank(name: str) -> int:
@@ -532,7 +543,7 @@ def _copy(read: Read, texts: bytes, at: int, area_size: int, source: str) -> Tab
     data = read(offset, length)
     if title in REWRITTEN:
         data = _settled(data, read(offset, length), stride)
-    return Table(title, columns, capacity, stride, data)
+    return Table(title, columns, capacity, stride, data, offset)
 
 
 def _settled(first: bytes, second: bytes, stride: int) -> bytes:

@@ -10,7 +10,8 @@ import pytest
 from conftest import Run
 from synthetic_area import CLASSES, build, class_rows, heap, shown
 
-from hakmem.insight.area import load
+from hakmem.insight.area import attach, load
+from hakmem.insight.images import read_image
 from hakmem.insight.profile import Profile, from_area, profile_of
 
 OBJECT = 1024
@@ -214,6 +215,30 @@ def test_files_with_names_that_are_no_utf_8(hakmem: Run, file: Path, tmp_path: P
     assert result.returncode == 0, result.stderr
     named = file.rename(tmp_path / os.fsdecode(b"heap.\xff"))
     assert hakmem("why", named).returncode == 0
+
+
+def test_a_running_process_is_kept(hakmem: Run, tmp_path: Path) -> None:
+    """As the file that it would write at its end: the same tables, and what addresses mean."""
+    before, once_more = tmp_path / "before.heap", tmp_path / "again.heap"
+    with shown(built((40, 9)), tmp_path) as pid:
+        done = hakmem("report", str(pid), "--save", str(before))
+        assert (done.returncode, done.stdout) == (0, "")
+        running = attach(pid)
+        program = Path(f"/proc/{pid}/exe").readlink()
+    found = load(before)
+    assert {name: t.data for name, t in found.tables.items()} == {
+        name: t.data for name, t in running.tables.items()
+    }
+    assert str(program) in found.maps_text
+    assert "Rss:" in found.maps_text
+    image = read_image(program)
+    assert image is not None
+    assert image.build_id in found.build_ids.values()
+    assert before.stat().st_blocks * 512 < before.stat().st_size
+    done = hakmem("diff", str(before), str(before), "--json")
+    assert not any(stack["bytes"] for stack in json.loads(done.stdout))
+    assert hakmem("report", str(before), "--save", str(once_more)).returncode == 0
+    assert once_more.read_bytes() == before.read_bytes()
 
 
 def test_running_process(hakmem: Run, tmp_path: Path) -> None:

@@ -1,0 +1,59 @@
+"""A profile kept for later: of a running process the file that it would write at its end.
+
+src/live/format.h says what stands in such a file.
+"""
+
+import contextlib
+from pathlib import Path
+
+from hakmem.insight.area import DESCRIPTOR, HEADER, Area, area_of
+from hakmem.insight.images import read_image
+from hakmem.insight.profile import modules_of
+from hakmem.terminal import say
+from hakmem.written import write_file
+
+# In a table's descriptor: after its name, its place, a row's length and how many there is room for.
+USED_AT = 28
+
+
+def keep(target: str, path: Path) -> None:
+    """Of a process id, or of a file once more."""
+    write_file(path, kept(area_of(target)))
+    say(f"written: {path}")
+
+
+def kept(area: Area) -> bytes:
+    """The tables as they were copied, and what their addresses mean."""
+    content = bytearray(area.size)
+    content[: len(area.header)] = area.header
+    for at in range(HEADER.size, HEADER.size + len(area.tables) * DESCRIPTOR.size, DESCRIPTOR.size):
+        name = bytes(area.header[at : at + DESCRIPTOR.size]).partition(b"\0")[0]
+        table = area.tables[name.decode()]
+        used = at + USED_AT
+        content[used : used + 4] = table.used.to_bytes(4, "little")
+        content[table.offset : table.offset + len(table.data)] = table.data
+    return bytes(content) + _meaning(area).encode(errors="surrogateescape")
+
+
+def _meaning(area: Area) -> str:
+    """Its mappings, with their sizes if it still runs, and the build ids of what is in them."""
+    maps = area.maps_text
+    if area.seen_as:
+        with contextlib.suppress(OSError):
+            maps = Path(f"/proc/{area.seen_as}/smaps").read_text(errors="surrogateescape") or maps
+    ids = area.build_ids or _build_ids(area)
+    return maps + "".join(f"build-id {start:x} {value}\n" for start, value in ids.items())
+
+
+def _build_ids(area: Area) -> dict[int, str]:
+    """By the start of a mapping of each file."""
+    found: dict[str, tuple[int, str]] = {}
+    for module in modules_of(area.maps_text, {}, area.seen_as):
+        if not module.is_file or module.path in found:
+            continue
+        for path in (*module.shown, module.path):
+            image = read_image(Path(path))
+            if image is not None and image.build_id:
+                found[module.path] = (module.start, image.build_id)
+                break
+    return dict(found.values())

@@ -551,7 +551,7 @@ static bool take_some_orphaned(struct heap *h, struct taken *t)
         is_orphan = load_relaxed(&h->state) == HEAP_ORPHAN; /* changed under the lock */
         if (is_orphan)
             take_some(&h->waiting, t);
-        lock_release(&h->lock);
+        heap_unlock_visited(h); /* what was sent to it meanwhile has nobody else to open it */
     }
     thread_leave();
     return is_orphan;

@@ -15,10 +15,9 @@
  * numbers (magazine_kept); its thread reads them as plain words, which lets the compiler compare in
  * memory. A zeroed one is empty and full, and so takes the slow path either way. */
 struct magazine {
-    void **top; /* the newest block; end: empty, start: full */
-    void **end; /* one past the oldest. Closed: the first slot, so that it looks empty */
-    void **
-        start; /* the first slot that may be filled. Closed, or if it only gives: so high that it looks full */
+    void **top;         /* the newest block; end: empty, start: full */
+    void **end;         /* one past the oldest. Closed: the first slot, so that it looks empty */
+    void **start;       /* the last slot to fill. Closed, or giving: so high that it looks full */
     uint32_t size;      /* of its blocks; set once */
     uint16_t cap;       /* slots, a power of two; 0: none. Under the heap's lock, as the next two */
     uint8_t batch;      /* blocks that the last refill asked for; 0 after it was emptied */

@@ -69,15 +69,15 @@ void paged_put(struct heap *h, struct slab *s, void *p)
 
 /* ---- what is kept goes back ---- */
 
-/* The first class whose blocks have n pages; CLASS_COUNT: none has. */
+/* The first of these classes whose blocks have n pages; CLASS_COUNT: none has. */
 static uint32_t class_of_pages(uint32_t n)
 {
-    if (n > pages_for(SLAB_MAX))
-        return CLASS_COUNT;
-    uint32_t class = class_for((size_t)n << page_shift());
+    uint32_t class = CLASS_COUNT;
+    if (n <= pages_for(SLAB_MAX))
+        class = class_for((size_t)n << page_shift());
     while (class > FIRST_PAGED && pages_for(hak_classes[class - 1].size) >= n)
         class --;
-    return class;
+    return class < FIRST_PAGED ? FIRST_PAGED : class;
 }
 
 struct search {

@@ -179,6 +179,23 @@ static void who_keeps_too_much_is_asked_at_each(void **state)
     assert_int_equal(counted(heap, COUNTER_flush), flushes);
 }
 
+/* Blocks of slabs are no pages. */
+static void no_other_class_gives(void **state)
+{
+    (void)state;
+    void *blocks[1][SLOTS], *unit = alloc(class_for(64 * KIB));
+    release(unit);
+    keep((size_t[]){72}, 1, SLOTS, blocks);
+    size_t kept_units = kept(64 * KIB);
+    assert_true(kept_units != 0);
+    lock_take(&heap->lock);
+    assert_true(paged_give_back(heap, 1, 0));
+    (void)paged_give_back(heap, UINT32_MAX, 0);
+    lock_release(&heap->lock);
+    assert_int_equal(kept(72 * KIB), 0);
+    assert_int_equal(kept(64 * KIB), kept_units);
+}
+
 /* As a sample needs it, which is a run and not a block of the class. */
 static void one_that_is_kept_makes_room_for_a_run(void **state)
 {
@@ -209,6 +226,7 @@ int main(void)
         cmocka_unit_test_teardown(smaller_ones_go_back_until_they_suffice, empty_all),
         cmocka_unit_test_teardown(few_stay, empty_all),
         cmocka_unit_test_teardown(one_that_is_kept_makes_room_for_a_run, empty_all),
+        cmocka_unit_test_teardown(no_other_class_gives, empty_all),
         cmocka_unit_test_teardown(who_keeps_too_much_is_asked_at_each, empty_all),
         cmocka_unit_test_teardown(fewer_are_kept_when_fewer_are_in_use, empty_all),
     };

@@ -77,6 +77,7 @@ struct class_slabs {
     uint32_t kept; /* the one slab of which no block is used, unit index + 1, that stays; 0: none */
     uint8_t active; /* refilled or flushed: a bit for each hand, until that next comes by */
     bool taken;     /* blocks were taken from its slabs since the last sweep */
+    uint8_t seen;   /* blocks in the magazine when the idle hand last came by, modulo 256 */
 };
 
 /* Who empties magazines: those of idle classes, one in turn where there are too many slots (refill.c) or all now and then (hollow.c);

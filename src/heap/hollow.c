@@ -192,7 +192,7 @@ static void look_at_waste(struct heap *h, uint64_t now, bool awake)
 }
 
 /* What a thread keeps of a class that it has not needed for so long would keep slabs, and all their pages. A magazine that serves all
- * there is to do by itself seems idle as well: filling it again once in a while is little. */
+ * there is to do by itself may seem idle as well: filling it again once in a while is little. */
 static void empty_idle_if_due(struct heap *h, uint64_t now)
 {
     if (h->hollow.idle_ms + hak_options.hollow_time > now)

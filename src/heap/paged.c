@@ -134,11 +134,14 @@ bool paged_give_back(struct heap *h, uint32_t n, size_t most)
 /* Where frees are checked against their size, a block's class must stay its size's. */
 static void *borrow(struct heap *h, uint32_t class)
 {
-    void *p = NULL;
-    for (uint32_t from = class + 1; !HAK_CHECKED && p == NULL && from <= class + BORROWED_UP;
-         from++)
-        p = from < CLASS_COUNT ? magazine_pop(magazine_of(h, from)) : NULL;
-    return p;
+    for (uint32_t from = class + 1;
+         !HAK_CHECKED && from < CLASS_COUNT && from <= class + BORROWED_UP; from++) {
+        void *p = magazine_pop(magazine_of(h, from));
+        heap_changed(h, from);
+        if (p != NULL)
+            return p;
+    }
+    return NULL;
 }
 
 void *paged_refill(struct heap *h, uint32_t class, bool *zeroed)

@@ -342,12 +342,11 @@ void *heap_refill(struct heap *h, uint32_t class, bool *zeroed)
     count(h, COUNTER_refill, 1);
     inbox_open_for(h, class);
     outbox_empty_own(h);
+    heap_changed(h, class);
     void *p = NULL;
     while (p == NULL && reopen_unless_empty(m))
         p = magazine_pop(m);
-    if (p != NULL) {
-        heap_changed(h, class);
-    } else {
+    if (p == NULL) {
         p = fill(h, class, zeroed);
         sweep_if_due(h);
     }
@@ -388,8 +387,9 @@ static void spill(struct heap *h, uint32_t class, void *p)
     close_magazine(m);
     void **slots = magazine_slots(m);
     if (m->top != slots) { /* it only looked full, or a signal handler has taken one since */
-        open_magazine(m, m->top);
-        (void)magazine_push(m, p);
+        m->top[-1] = p;    /* while it is closed: a handler's block would be in its way */
+        open_magazine(m, m->top - 1);
+        heap_changed(h, class);
         return;
     }
     uint32_t batch = spill_batch(m->cap, class), keep = m->cap - batch;
@@ -451,9 +451,12 @@ void heap_flush(struct heap *h, uintptr_t word, void *p)
 void heap_empty_magazines(struct heap *h, enum hand hand)
 {
     for (uint32_t class = 0; class < CLASS_COUNT; class ++) {
-        uint8_t active = h->classes[class].active;
-        if ((active & hand) == 0)
+        struct class_slabs *c = &h->classes[class];
+        uint8_t kept = (uint8_t)magazine_kept(magazine_of(h, class));
+        /* One of which only the fast paths take and give is in use as well. */
+        if ((c->active & hand) == 0 && (hand != HAND_IDLE || c->seen == kept))
             empty_magazine(h, class);
-        h->classes[class].active = (uint8_t)(active & ~hand);
+        c->active = (uint8_t)(c->active & ~hand);
+        c->seen = kept;
     }
 }

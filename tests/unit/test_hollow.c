@@ -167,6 +167,29 @@ static void what_is_kept_of_an_idle_class_goes_back(void **state)
         release(taken[n]);
 }
 
+/* Served by the magazine alone, which is neither refilled nor flushed. */
+static void what_fast_paths_use_is_not_idle(void **state)
+{
+    (void)state;
+    enum { SIZE_IN_USE = 4096 };
+    uint32_t class = class_for(SIZE_IN_USE);
+    void *taken[2] = {alloc(class), NULL};
+    size_t kept = magazine_kept(magazine_of(heap, class));
+    assert_true(kept > 1);
+    look_after(PATIENCE_MS);
+    for (int i = 0; i < 4; i++) {
+        if (i % 2 == 0)
+            taken[1] = alloc(class);
+        else
+            release(taken[1]);
+        look_after(PATIENCE_MS);
+        assert_at(magazine_kept(magazine_of(heap, class)) == kept - (i % 2 == 0), (size_t)i);
+    }
+    look_after(PATIENCE_MS);
+    assert_int_equal(magazine_kept(magazine_of(heap, class)), 0);
+    release(taken[0]);
+}
+
 static void a_little_free_memory_is_left_alone(void **state)
 {
     (void)state;
@@ -539,6 +562,7 @@ int main(void)
                                         no_heap),
         cmocka_unit_test_setup_teardown(what_is_kept_of_an_idle_class_goes_back, full_heap,
                                         no_heap),
+        cmocka_unit_test_setup_teardown(what_fast_paths_use_is_not_idle, full_heap, no_heap),
         cmocka_unit_test_setup_teardown(a_little_free_memory_is_left_alone, full_heap, no_heap),
         cmocka_unit_test_setup_teardown(what_is_replaced_ends_up_in_few_slabs, full_heap, no_heap),
         cmocka_unit_test_setup_teardown(a_magazine_that_gives_takes_nothing, full_heap, no_heap),

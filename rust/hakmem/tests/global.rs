@@ -37,13 +37,18 @@ fn layouts_are_kept() {
             unsafe {
                 let block = GLOBAL.alloc_zeroed(layout);
                 assert_eq!(block as usize % layout.align(), 0, "{layout:?}");
-                assert!(std::slice::from_raw_parts(block, size).iter().all(|&byte| byte == 0));
+                assert!(std::slice::from_raw_parts(block, size)
+                    .iter()
+                    .all(|&byte| byte == 0));
                 block.write_bytes(0x5a, size);
                 let grown = GLOBAL.realloc(block, layout, 2 * size);
                 let bytes = std::slice::from_raw_parts(grown, size);
                 assert_eq!(grown as usize % layout.align(), 0, "{layout:?}");
                 assert!(bytes.iter().all(|&byte| byte == 0x5a));
-                GLOBAL.dealloc(grown, Layout::from_size_align(2 * size, 1 << shift).unwrap());
+                GLOBAL.dealloc(
+                    grown,
+                    Layout::from_size_align(2 * size, 1 << shift).unwrap(),
+                );
             }
         }
     }
@@ -68,6 +73,8 @@ fn threads_free_each_others_blocks() {
         assert!(bytes.iter().all(|&byte| byte == bytes[0]));
         count += 1;
     }
-    producers.into_iter().for_each(|producer| producer.join().unwrap());
+    producers
+        .into_iter()
+        .for_each(|producer| producer.join().unwrap());
     assert_eq!(count, 80_000);
 }

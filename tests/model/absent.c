@@ -7,6 +7,7 @@
 #include "big/big.h"
 #include "control/options.h"
 #include "os/os.h"
+#include "heap/paged.h"
 #include "pages/pages.h"
 #include "pressure/pressure.h"
 #include "profile/sampler.h"
@@ -159,18 +160,19 @@ void os_fatal(const char *format, ...)
     __builtin_unreachable();
 }
 
-ptrdiff_t pages_take(uint32_t n, uint32_t alignment, bool *zeroed)
+void *paged_take(struct heap *h, uint32_t class, bool *zeroed)
 {
-    (void)n;
-    (void)alignment;
+    (void)h;
+    (void)class;
     *zeroed = false;
-    return REGION_NONE;
+    return NULL;
 }
 
-void pages_give(size_t page, uint32_t n)
+void paged_put(struct heap *h, struct slab *s, void *p)
 {
-    (void)page;
-    (void)n;
+    (void)h;
+    (void)s;
+    (void)p;
 }
 
 void purge_note_fresh(size_t bytes, enum memory_kind kind)

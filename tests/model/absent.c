@@ -6,8 +6,8 @@
 
 #include "big/big.h"
 #include "control/options.h"
-#include "os/os.h"
 #include "heap/paged.h"
+#include "os/os.h"
 #include "pages/pages.h"
 #include "pressure/pressure.h"
 #include "profile/sampler.h"

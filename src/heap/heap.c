@@ -261,7 +261,7 @@ static struct slab *slab_to_go_on_with(const struct heap *h, uint32_t class, uin
 HAK_COLD size_t class_purge_slabs(struct heap *h, uint32_t class, uint32_t *at, uint32_t *left)
 {
     struct class_slabs *c = &h->classes[class];
-    struct slab *s = class < FIRST_PAGED ? slab_to_go_on_with(h, class, *at) : NULL;
+    struct slab *s = slab_to_go_on_with(h, class, *at);
     size_t bytes = 0;
     for (; s != NULL && *left > 0; s = slab_from_link(s->next), --*left) {
         uint16_t purged = s->purged;

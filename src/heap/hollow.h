@@ -10,6 +10,8 @@
  * A heap whose thread sleeps or has ended is not gathered, since nothing in it is replaced and its magazines are not to be
  * touched: it goes from steady to purging, by the hand of any other thread.
  *
+ * Beside that, of a heap that is looked at, classes give up once a second what their magazines hold, if they have not been needed. docs/decisions/0080
+ *
  * There is no timer: refills, flushes and samples look at the clock now and then, and the worker. docs/decisions/0060
  *
  * Calls: registry, heap, slab, purge, os. Called by: refill, front, worker. */

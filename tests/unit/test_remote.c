@@ -1,5 +1,5 @@
-/* Blocks on their way home, and heaps whose threads have ended. */
-#include "heaps.h"
+/* Blocks on their way home. */
+#include "three_heaps.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -10,38 +10,6 @@
 #include "control/stats.h"
 #include "heap/verify.h"
 #include "super/super.h"
-
-enum { BATCH = 100 /* several times what is sent in one */, SIZE = 40 };
-
-/* Three heaps, used by this one thread in turns. The thread's own is a fourth. */
-static struct heap *owner, *sender, *third;
-static uint32_t class;
-
-static int set_up(void **state)
-{
-    (void)state;
-    class = class_for(SIZE);
-    owner = new_heap();
-    sender = new_heap();
-    third = new_heap();
-    return owner != NULL && sender != NULL && third != NULL ? 0 : -1;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    registry_abandon(third);
-    registry_abandon(sender);
-    registry_abandon(owner);
-    return 0;
-}
-
-/* And nothing stays in the outbox. */
-static void send_all(void **blocks, size_t n)
-{
-    free_each_as(sender, blocks, n);
-    trim_as(sender);
-}
 
 static void batches_are_gathered_and_sent(void **state)
 {
@@ -215,140 +183,6 @@ static void an_owner_that_does_not_look_is_helped(void **state)
     assert_int_equal(owner->classes[class_for(LARGE)].used, 0);
 }
 
-/* As if others had used up what may wait warm: abandoning empties everything. */
-/* ---- ended threads ---- */
-
-static void orphans_lose_slabs_to_the_living(void **state)
-{
-    (void)state;
-    void *blocks[BATCH];
-    alloc_each_as(owner, SIZE, blocks, BATCH);
-    registry_abandon(owner);
-    assert_int_equal(load_relaxed(&owner->state), HEAP_ORPHAN);
-    assert_int_equal(owner->classes[class].used, BATCH); /* its magazines are empty */
-    uint64_t adopted = counted(third, COUNTER_pool_stage1);
-    void *p = alloc_as(third, SIZE);
-    assert_int_equal(counted(third, COUNTER_pool_stage1), adopted + 1);
-    assert_ptr_equal(heap_of_word(unit_word(unit_of(blocks[0]))), third);
-    assert_ptr_equal(load_relaxed(&slab_of_unit(unit_of(blocks[0]))->heap), third);
-    assert_int_equal(unit_of(p), unit_of(blocks[0]));
-    assert_int_equal(owner->classes[class].slabs, 0);
-    assert_int_equal(owner->classes[class].used, 0);
-    for (size_t i = 0; i < BATCH; i++)
-        assert_ptr_not_equal(p, blocks[i]);
-    free_each_as(third, blocks, BATCH);
-    free_as(third, p);
-    receive_all_as(third, class);
-    assert_int_equal(third->classes[class].used, 0);
-    assert_ptr_equal(registry_attach(), owner); /* and the heap serves the next thread */
-}
-
-/* Who has found nothing among the orphans does not look again until one of them has something. */
-static void an_orphan_that_was_full_is_asked_again(void **state)
-{
-    enum { FEW_SIZE = 50000, FEW_MOST = 64 };
-    (void)state;
-    uint32_t few = class_for(FEW_SIZE), n = hak_classes[few].capacity;
-    void *full[FEW_MOST], *own[2 * FEW_MOST];
-    assert_in_range(n, 2, FEW_MOST);
-    for (uint32_t i = 0; i < n; i++)
-        full[i] = alloc_as(owner, FEW_SIZE);
-    registry_abandon(owner);
-    front_trim(); /* also the slab that the orphan keeps */
-    assert_int_equal(owner->classes[few].slabs, 1);
-    assert_int_equal(owner->classes[few].listed, 0);
-    uint64_t adopted = counted(third, COUNTER_pool_stage1);
-    size_t owned = 0;
-    own[owned++] = alloc_as(third, FEW_SIZE);
-    assert_int_equal(counted(third, COUNTER_pool_stage1), adopted);
-    free_as(third, full[0]);
-    trim_as(third);
-    assert_int_equal(owner->classes[few].listed, 1);
-    while (owned < 2 * n && counted(third, COUNTER_pool_stage1) == adopted)
-        own[owned++] = alloc_as(third, FEW_SIZE);
-    assert_int_equal(counted(third, COUNTER_pool_stage1), adopted + 1);
-    assert_int_equal(owner->classes[few].slabs, 0);
-    free_each_as(third, own, owned);
-    free_each_as(third, full + 1, n - 1);
-    trim_as(third);
-    assert_int_equal(third->classes[few].used, 0);
-    assert_ptr_equal(registry_attach(), owner);
-}
-
-static void abandoning_empties_everything(void **state)
-{
-    (void)state;
-    void *mine[BATCH], *others[3];
-    alloc_each_as(owner, SIZE, mine, BATCH);
-    alloc_each_as(third, SIZE, others, 3);
-    for (int i = 0; i < 3; i++)
-        free_as(owner, others[i]); /* in owner's outbox */
-    send_all(mine, BATCH);         /* in owner's inbox */
-    registry_abandon(owner);
-    assert_true(inbox_is_empty(owner));
-    assert_int_equal(owner->classes[class].used, 0);
-    assert_int_equal(receive_all_as(third, class), 3);
-    assert_int_equal(third->classes[class].used, 0);
-    assert_ptr_equal(registry_attach(), owner);
-}
-
-/* What a short thread leaves is there for the next one, magazines included. */
-static void a_small_orphan_waits_warm(void **state)
-{
-    (void)state;
-    void *blocks[BATCH];
-    owner->peak_bytes = 0; /* else it has shrunk since the tests before, and keeps nothing */
-    alloc_each_as(owner, SIZE, blocks, BATCH);
-    free_each_as(owner, blocks, BATCH);
-    size_t kept = magazine_kept(magazine_of(owner, class));
-    assert_true(kept > 0);
-    store_relaxed(&hak_kept.warm, (size_t)0);
-    registry_abandon(owner);
-    assert_int_equal(magazine_kept(magazine_of(owner, class)), kept);
-    assert_int_equal(load_relaxed(&hak_kept.warm), kept * hak_classes[class].size);
-    assert_ptr_equal(registry_attach(), owner);
-    assert_int_equal(magazine_kept(magazine_of(owner, class)), kept);
-    assert_int_equal(load_relaxed(&hak_kept.warm), 0);
-    /* There is one bound for all that wait. */
-    no_warm_orphans();
-    registry_abandon(owner);
-    assert_int_equal(magazine_kept(magazine_of(owner, class)), 0);
-    assert_int_equal(owner->classes[class].used, 0);
-    assert_int_equal(load_relaxed(&hak_kept.warm), WARM_MOST);
-    assert_ptr_equal(registry_attach(), owner);
-}
-
-/* Where a thread without a heap of its own frees. */
-static void a_heap_of_an_ended_thread_can_be_borrowed(void **state)
-{
-    (void)state;
-    registry_abandon(owner);
-    struct heap *h = registry_borrow();
-    assert_ptr_equal(h, owner);
-    assert_int_equal(load_relaxed(&h->state), HEAP_ORPHAN);
-    assert_int_equal(load_relaxed(&h->lock.state), 1);
-    heap_unlock_visited(h);
-    assert_ptr_equal(registry_attach(), owner);
-}
-
-/* In the child of a fork, which it ends: two threads that have ended both have the block in their magazines. */
-static _Noreturn void free_in_two_threads(void)
-{
-    void *blocks[2], *p = alloc_as(owner, SIZE);
-    owner->peak_bytes = third->peak_bytes = 0; /* see a_small_orphan_waits_warm */
-    alloc_each_as(third, SIZE, blocks, 2);     /* its magazine takes a block then */
-    free_as(owner, p);
-    free_as(third, p);
-    store_relaxed(&hak_kept.warm, (size_t)0);
-    registry_abandon(owner);
-    registry_abandon(third);
-    if (magazine_kept(magazine_of(owner, class)) == 0 ||
-        magazine_kept(magazine_of(third, class)) == 0)
-        _exit(1);
-    front_verify();
-    _exit(2);
-}
-
 /* Of a forked child. */
 static void assert_aborted(pid_t child)
 {
@@ -382,21 +216,6 @@ static void what_is_no_block_is_noticed_at_home(void **state)
     }
 }
 
-static void what_two_ended_threads_freed_is_noticed(void **state)
-{
-    (void)state;
-    int status;
-    pid_t child = fork();
-    if (child == 0)
-        free_in_two_threads();
-    assert_int_equal(waitpid(child, &status, 0), child);
-#if HAK_CHECKED
-    assert_true(WIFSIGNALED(status)); /* by the second free */
-#else
-    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
-#endif
-}
-
 /* In the child of a fork, which it ends: the block is in its owner's magazine, and on its way there. */
 static _Noreturn void free_there_and_here(void)
 {
@@ -421,37 +240,6 @@ static void what_another_thread_sent_is_looked_through_at_the_end(void **state)
     assert_aborted(child);
 }
 
-static void a_batch_for_an_orphan_is_drained_by_its_sender(void **state)
-{
-    (void)state;
-    void *blocks[3];
-    alloc_each_as(owner, SIZE, blocks, 3);
-    for (int i = 0; i < 3; i++)
-        free_as(sender, blocks[i]);
-    registry_abandon(owner);
-    trim_as(sender);
-    assert_true(inbox_is_empty(owner));
-    assert_int_equal(owner->classes[class].used, 0);
-    assert_ptr_equal(registry_attach(), owner);
-}
-
-static void blocks_follow_their_slab(void **state)
-{
-    (void)state;
-    void *blocks[3];
-    alloc_each_as(owner, SIZE, blocks, 3);
-    for (int i = 0; i < 3; i++)
-        free_as(sender, blocks[i]);
-    registry_abandon(owner);
-    void *p = alloc_as(third, SIZE); /* adopts the slab of the three on their way */
-    assert_int_equal(unit_of(p), unit_of(blocks[0]));
-    trim_as(sender);
-    free_as(third, p);
-    assert_int_equal(receive_all_as(third, class), 3);
-    assert_int_equal(third->classes[class].used, 0);
-    assert_ptr_equal(registry_attach(), owner);
-}
-
 /* hak_free_sized_inline puts a sampled block into a magazine, and what comes out of it may carry others. */
 static void a_parcel_may_be_a_sampled_block(void **state)
 {
@@ -472,46 +260,6 @@ static void a_parcel_may_be_a_sampled_block(void **state)
     send_all(blocks, BATCH);
     receive_all_as(owner, class);
     assert_int_equal(sampled_usable(p), 0);
-}
-
-static void *end_with_half_used_slabs(void *kept)
-{
-    enum { MANY = 400, LARGE = 3000 };
-    void *blocks[MANY], **out = kept;
-    for (int i = 0; i < MANY; i++)
-        blocks[i] = front_alloc(LARGE);
-    for (int i = 0; i < MANY; i++) {
-        if (i % 2 == 0)
-            front_free(blocks[i]);
-        else
-            *out++ = blocks[i];
-    }
-    return NULL;
-}
-
-static void a_thread_inherits_what_another_left(void **state)
-{
-    (void)state;
-    enum { KEPT = 200, LARGE = 3000 };
-    static void *kept[KEPT], *mine[KEPT];
-    static struct numbers before, after;
-    numbers_read(&before);
-    pthread_t thread;
-    assert_int_equal(pthread_create(&thread, NULL, end_with_half_used_slabs, kept), 0);
-    assert_int_equal(pthread_join(thread, NULL), 0);
-    for (int i = 0; i < KEPT; i++)
-        mine[i] = front_alloc(LARGE);
-    numbers_read(&after);
-    assert_true(after.counters[COUNTER_pool_stage1] > before.counters[COUNTER_pool_stage1]);
-    for (int i = 0; i < KEPT; i++) {
-        front_free(kept[i]);
-        front_free(mine[i]);
-    }
-    front_trim();
-    numbers_read(&after);
-    uint32_t large = class_for(LARGE);
-    assert_int_equal(after.classes[large].blocks, before.classes[large].blocks);
-    assert_int_equal(after.classes[large].magazine, 0);
 }
 
 /* ---- threads ---- */
@@ -581,18 +329,9 @@ int main(void)
         cmocka_unit_test(the_owner_opens_what_it_has_use_for),
         cmocka_unit_test(each_owner_gets_its_own),
         cmocka_unit_test(an_owner_that_does_not_look_is_helped),
-        cmocka_unit_test(orphans_lose_slabs_to_the_living),
-        cmocka_unit_test(an_orphan_that_was_full_is_asked_again),
-        cmocka_unit_test(abandoning_empties_everything),
-        cmocka_unit_test(a_small_orphan_waits_warm),
-        cmocka_unit_test(a_heap_of_an_ended_thread_can_be_borrowed),
-        cmocka_unit_test(what_two_ended_threads_freed_is_noticed),
         cmocka_unit_test(what_is_no_block_is_noticed_at_home),
         cmocka_unit_test(what_another_thread_sent_is_looked_through_at_the_end),
-        cmocka_unit_test(a_batch_for_an_orphan_is_drained_by_its_sender),
-        cmocka_unit_test(blocks_follow_their_slab),
         cmocka_unit_test(a_parcel_may_be_a_sampled_block),
-        cmocka_unit_test(a_thread_inherits_what_another_left),
         cmocka_unit_test(all_blocks_come_home),
         /* These leave many orphans. */
         cmocka_unit_test(many_owners_get_full_parcels),

@@ -99,7 +99,6 @@ class Table:
     capacity: int
     stride: int
     data: bytes = field(repr=False)
-    offset: int = 0  # in the area
 
     @property
     def used(self) -> int:
@@ -543,7 +542,7 @@ def _copy(read: Read, texts: bytes, at: int, area_size: int, source: str) -> Tab
     data = read(offset, length)
     if title in REWRITTEN:
         data = _settled(data, read(offset, length), stride)
-    return Table(title, columns, capacity, stride, data, offset)
+    return Table(title, columns, capacity, stride, data)
 
 
 def _settled(first: bytes, second: bytes, stride: int) -> bytes:

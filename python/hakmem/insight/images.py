@@ -2,6 +2,7 @@
 
 import mmap
 import struct
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,6 +46,11 @@ def read_image(path: Path) -> Image | None:
             return _image(data) if data[: len(IDENT)] == IDENT else None
     except (OSError, ValueError, struct.error):
         return None
+
+
+def first_image(paths: Iterable[str]) -> Path | None:
+    """The first of these files that is one."""
+    return next((path for path in map(Path, paths) if read_image(path)), None)
 
 
 def _image(data: mmap.mmap) -> Image:

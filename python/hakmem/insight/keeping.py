@@ -7,13 +7,10 @@ import contextlib
 from pathlib import Path
 
 from hakmem.insight.area import DESCRIPTOR, HEADER, Area, area_of
-from hakmem.insight.images import read_image
+from hakmem.insight.images import first_image, read_image
 from hakmem.insight.profile import modules_of
 from hakmem.terminal import say
 from hakmem.written import write_file
-
-# In a table's descriptor: after its name, its place, a row's length and how many there is room for.
-USED_AT = 28
 
 
 def keep(target: str, path: Path) -> None:
@@ -27,11 +24,11 @@ def kept(area: Area) -> bytes:
     content = bytearray(area.size)
     content[: len(area.header)] = area.header
     for at in range(HEADER.size, HEADER.size + len(area.tables) * DESCRIPTOR.size, DESCRIPTOR.size):
-        name = bytes(area.header[at : at + DESCRIPTOR.size]).partition(b"\0")[0]
-        table = area.tables[name.decode()]
-        used = at + USED_AT
-        content[used : used + 4] = table.used.to_bytes(4, "little")
-        content[table.offset : table.offset + len(table.data)] = table.data
+        name, offset, stride, rows, _, *rest = DESCRIPTOR.unpack_from(area.header, at)
+        table = area.tables[name.partition(b"\0")[0].decode()]
+        # As many as were copied: there may be more by now.
+        DESCRIPTOR.pack_into(content, at, name, offset, stride, rows, table.used, *rest)
+        content[offset : offset + len(table.data)] = table.data
     return bytes(content) + _meaning(area).encode(errors="surrogateescape")
 
 
@@ -51,9 +48,8 @@ def _build_ids(area: Area) -> dict[int, str]:
     for module in modules_of(area.maps_text, {}, area.seen_as):
         if not module.is_file or module.path in found:
             continue
-        for path in (*module.shown, module.path):
-            image = read_image(Path(path))
-            if image is not None and image.build_id:
-                found[module.path] = (module.start, image.build_id)
-                break
+        path = first_image((*module.shown, module.path))
+        image = read_image(path) if path else None
+        if image is not None and image.build_id:
+            found[module.path] = (module.start, image.build_id)
     return dict(found.values())

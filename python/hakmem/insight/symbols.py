@@ -14,7 +14,7 @@ from symbolic.debuginfo import Archive
 from symbolic.exceptions import SymbolicError
 from symbolic.symcache import SymCache
 
-from hakmem.insight.images import Image, read_image
+from hakmem.insight.images import Image, first_image, read_image
 from hakmem.insight.profile import Module
 from hakmem.terminal import say
 
@@ -132,8 +132,7 @@ class _File:
     def __init__(self, module: Module, debug_folder: Path) -> None:
         self._module = module
         self._debug_folder = debug_folder
-        shown = (Path(path) for path in module.shown)
-        self._path = next((path for path in shown if read_image(path)), Path(module.path))
+        self._path = first_image(module.shown) or Path(module.path)
 
     def frames(self, offset: int) -> tuple[Frame, ...]:
         if self._image is None or self._cache is None:

@@ -183,21 +183,20 @@ def test_a_share_of_much_memory_is_no_settings_doing() -> None:
     assert "1/16 of what is in use" in fired(world)["kept_for_reuse"].action
 
 
-def test_what_waits_for_the_next_free_is_a_threads_to_give_back() -> None:
-    """A program that has dropped it and makes no more calls: no allowance holds it."""
+@pytest.mark.parametrize(
+    ("allowed", "said", "not_said"),
+    [
+        # A program that has dropped it and makes no more calls: no allowance holds it.
+        pytest.param(4 * MIB, "HAKMEM_WORKER=1", "RETAIN", id="it waits for the next free"),
+        pytest.param(100 * MIB, "swing", "HAKMEM_", id="demand swings"),
+    ],
+)
+def test_what_is_kept_by_no_setting(allowed: int, said: str, not_said: str) -> None:
     world = kept_for_reuse()
-    world.page["allowed_bytes"] = 4 * MIB
+    world.page["allowed_bytes"] = allowed
     action = fired(world)["kept_for_reuse"].action
-    assert "HAKMEM_WORKER=1" in action
-    assert "RETAIN" not in action
-
-
-def test_swinging_demand_is_no_settings_doing() -> None:
-    world = kept_for_reuse()
-    world.page["allowed_bytes"] = 100 * MIB
-    action = fired(world)["kept_for_reuse"].action
-    assert "swing" in action
-    assert "HAKMEM_" not in action
+    assert said in action
+    assert not_said not in action
 
 
 def test_magazines_name_a_length_that_frees_half() -> None:

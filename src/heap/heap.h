@@ -181,8 +181,12 @@ struct heap {
     struct class_slabs classes[CLASS_COUNT];
     struct slot_arena slots;
     /* Bytes handed out of all slabs, under the lock, and the most of them since the magazines were
-     * last emptied for having too little left behind them. */
+     * last emptied for having too little left behind them; when that was, and how many there were. */
     size_t used_bytes, peak_bytes;
+    uint64_t emptied_ms;
+    size_t emptied_bytes;
+    size_t
+        paged_kept; /* bytes of blocks of pages in its magazines, when last looked at; under the lock (paged.c) */
     size_t grown_bytes; /* fresh pages taken since the last sweep; under the lock */
     /* What the magazines' capacities add up to in bytes, and the class that is next to give some of it
      * up for another. Its thread alone. */
@@ -412,6 +416,10 @@ void outbox_flush_all(struct heap *h);
 void *heap_take_one(struct heap *h, uint32_t class);
 /* With the lock held: everything in the magazines that the hand takes from returns to the slabs. They keep their slots. */
 void heap_empty_magazines(struct heap *h, enum hand hand);
+
+/* Whether it has grown anew soon after it had shrunk so far that its magazines were emptied. What shrinks now will be
+ * wanted again then. With the lock held. */
+bool heap_swings(const struct heap *h);
 /* With the lock held: everything that the heap keeps for reuse goes back; what is in magazines and outboxes only if
  * they are the calling thread's or nobody's. When memory is tight also pages inside slabs. */
 void heap_trim(struct heap *h, bool with_magazines);

@@ -4,11 +4,15 @@
 
 #include "base/probe.h"
 #include "heap/put.h"
+#include "heap/registry.h"
 #include "pages/pages.h"
 #include "purge/purge.h"
 #include "purge/show.h"
 
 enum { BORROWED_UP = 2 }; /* classes, an eighth each, by which a block may be too large */
+
+/* What the magazines of all heaps keep, in bytes: the sum of their `paged_kept`, which they change by adding. */
+static _Atomic size_t kept_by_all;
 
 /* ---- blocks come and go ---- */
 
@@ -129,6 +133,35 @@ bool paged_give_back(struct heap *h, uint32_t n, size_t most)
          !pages_have_touched(n) && (class = class_to_give(h, n, most)) != CLASS_COUNT; gave = true)
         give_oldest(h, class);
     return gave;
+}
+
+/* Where demand goes up and down, as much as could lie free with its pages anyway: what all threads keep and what does are no more
+ * than that together. */
+static size_t may_keep(const struct heap *h)
+{
+    size_t least = least_of(PAGED_KEPT_MIN, PAGED_KEPT_ALL / registry_heaps());
+    size_t share = largest_of(least, h->used_bytes / PAGED_KEPT_SHARE);
+    return heap_swings(h)
+               ? largest_of(share, purge_room(load_relaxed(&kept_by_all) - h->paged_kept))
+               : share;
+}
+
+static void note_kept(struct heap *h)
+{
+    size_t bytes = 0;
+    for (uint32_t class = FIRST_PAGED; class < CLASS_COUNT; class ++)
+        bytes += magazine_kept(magazine_of(h, class)) * hak_classes[class].size;
+    add_relaxed(&kept_by_all, bytes - h->paged_kept);
+    h->paged_kept = bytes;
+}
+
+void paged_limit(struct heap *h, uint32_t class)
+{
+    struct magazine *m = magazine_of(h, class);
+    bool gave = paged_give_back(h, UINT32_MAX, may_keep(h));
+    note_kept(h);
+    if (gave && magazine_takes(m))
+        magazine_seem_full(m);
 }
 
 /* Where frees are checked against their size, a block's class must stay its size's. */

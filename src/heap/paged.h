@@ -7,8 +7,8 @@
 
 enum {
     PAGED_KEPT_MIN = 512 << 10, /* bytes that stay with the thread in any case, ... */
-    PAGED_KEPT_SHARE =
-        4 /* ... and while nobody needs them, this share of what its slabs have handed out */
+    PAGED_KEPT_ALL = 8 << 20,   /* ... or its share of so many for all heaps if that is less, ... */
+    PAGED_KEPT_SHARE = 4        /* ... and one part in so many of what its slabs have handed out */
 };
 
 /* Pages become a block of the class in use, and go back. The lock of the heap is held, whose own the slab is. NULL: no memory.
@@ -30,15 +30,9 @@ HAK_INLINE void paged_make_room(struct heap *h, uint32_t n)
     (void)paged_give_back(h, n, PAGED_KEPT_MIN);
 }
 
-/* After one of the class was freed for which there seemed to be no room. Who keeps too much is asked again at the next. Likewise. */
-HAK_INLINE void paged_limit(struct heap *h, uint32_t class)
-{
-    struct magazine *m = magazine_of(h, class);
-    size_t share = h->used_bytes / PAGED_KEPT_SHARE;
-    if (paged_give_back(h, UINT32_MAX, share > PAGED_KEPT_MIN ? share : PAGED_KEPT_MIN) &&
-        magazine_takes(m))
-        magazine_seem_full(m);
-}
+/* After one of the class was freed for which there seemed to be no room, or much has been given back: what the heap keeps beyond
+ * its limit goes back, the largest first. Who keeps too much is asked again at the next. With the heap's lock held. */
+void paged_limit(struct heap *h, uint32_t class);
 
 /* If the thread keeps blocks of the class, one goes back, so that its pages are there for what the class is not
  * asked for. h: the calling thread's own heap, at depth 1. */

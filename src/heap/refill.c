@@ -1,46 +1,28 @@
-/* Refill and flush: what a magazine does when it is empty or full, and how large it is.
- *
- * A magazine has as many slots as its class has shown to need. Refills alone make it `plain` slots long (what
- * a program that only grows can use); longer ones, up to LONG_BYTES, are for classes whose blocks come
- * back in such numbers that what is spilled is wanted again (the setting `magazines`; decision 0049). All magazines of
- * a heap together stay within a budget; the hand that goes round takes the slots of idle ones. */
+/* Refill and flush: what a magazine does when it is empty or full. */
 #include <string.h>
 
 #include "base/probe.h"
 #include "control/options.h"
-#include "heap/heap.h"
+#include "heap/capacity.h"
 #include "heap/hollow.h"
 #include "heap/paged.h"
-#include "heap/registry.h"
 #include "heap/shuffle.h"
+#include "os/os.h"
 #include "pages/pages.h"
-#include "pressure/pressure.h"
 #include "purge/purge.h"
 
 enum {
-    BATCH_FIRST = 4,   /* blocks of a magazine's first refill, doubled at each ... */
-    BATCH_MAX = 32,    /* ... up to this or half a magazine, which a flush moves as well ... */
-    BATCH_SHARE = 8,   /* ... unless this share of a magazine is more: it is moved up by a flush */
-    CAP_FIRST = 8,     /* slots a magazine starts with */
-    SWINGS_ENOUGH = 4, /* swings after which a magazine is made longer */
-    SWING_SHARE = 4,   /* a swing ends with this share of a magazine taken in one go ... */
-    SWING_MIN = 16,    /* ... or so much if it has that: a mix does so once in 65,536 times */
-    LONG_BYTES = 128 << 10, /* what fits into the longest magazine of a class */
-    BUDGET_MIN = 2 << 20,   /* all capacities together stay within this many bytes ... */
-    BUDGET_SHARE = 32,      /* ... and this share of what the heap has in use */
-    GROWN_MIN = 512 << 10,  /* growth by so much is followed by a sweep, or ... */
-    GROWN_SHARE = 32,       /* ... by this share of what is in use */
-    SPARSE_SHARE = 8,       /* a class is sparse below one eighth of its blocks in use ... */
-    SPARSE_MIN = 8,         /* ... of so many units and more */
-    SHRUNK_SHARE = 4,       /* a heap has shrunk at a quarter of the bytes it had in use ... */
-    SHRUNK_MIN = 2 << 20,   /* ... if that was worth it */
-    GATHERED_FROM = 2 * PARCEL_BLOCKS, /* blocks in use: fewer would each keep a slab, waiting */
+    BATCH_FIRST = 4, /* blocks of a magazine's first refill, doubled at each up to BATCH_MAX */
+    GROWN_MIN = 512 << 10, /* growth by so much is followed by a sweep, or ... */
+    GROWN_SHARE = 32,      /* ... by this share of what is in use */
+    SPARSE_SHARE = 8,      /* a class is sparse below one eighth of its blocks in use ... */
+    SPARSE_MIN = 8,        /* ... of so many units and more */
+    SHRUNK_SHARE = 4,      /* a heap has shrunk at a quarter of the bytes it had in use ... */
+    SHRUNK_MIN = 2 << 20,  /* ... if that was worth it */
+    GROWN_ANEW = 2,        /* it swings: it has grown to so many times what it had then ... */
+    SWING_MS = 1000,       /* ... no longer ago than that */
+    GATHERED_FROM = 2 * PARCEL_BLOCKS /* blocks in use: fewer would each keep a slab, waiting */
 };
-
-/* ---- slots ---- */
-
-/* Values of the setting `magazines`, in the order of its words. */
-enum { MAGAZINES_FIXED, MAGAZINES_LONGEST, MAGAZINES_LEARNT, MAGAZINES_SHUFFLED };
 
 void open_magazine(struct magazine *m, void **top)
 {
@@ -50,184 +32,6 @@ void open_magazine(struct magazine *m, void **top)
 void close_magazine(struct magazine *m)
 {
     magazine_close(m);
-}
-
-static uint32_t power_of_two_within(size_t n)
-{
-    return (uint32_t)1 << (63 - (uint32_t)__builtin_clzll(n));
-}
-
-static uint32_t most_slots(uint32_t class)
-{
-    if (hak_classes[class].size > SMALL_MAX)
-        return hak_classes[class].slots;
-    uint32_t slots = power_of_two_within(LONG_BYTES / hak_classes[class].size);
-    return slots < SLOTS_MOST ? slots : SLOTS_MOST;
-}
-
-/* Whether it becomes longer than its class is wont to be. */
-static bool may_grow(const struct magazine *m, uint32_t class)
-{
-    if (m->cap >= most_slots(class))
-        return false;
-    if (hak_options.magazines <= MAGAZINES_LONGEST)
-        return hak_options.magazines == MAGAZINES_LONGEST;
-    return hak_options.learn && m->swings == SWINGS_ENOUGH;
-}
-
-static uint32_t wanted_slots(const struct magazine *m, uint32_t class)
-{
-    uint32_t plain = hak_classes[class].slots, wanted = m->cap;
-    if (wanted == 0)
-        wanted = plain < CAP_FIRST ? plain : CAP_FIRST;
-    else if (wanted < plain || may_grow(m, class))
-        wanted *= 2;
-    uint32_t most = power_of_two_within(hak_options.magazine_max);
-    return wanted < most ? wanted : most;
-}
-
-static bool within_budget(const struct heap *h, size_t more)
-{
-    return h->magazine_bytes + more <= BUDGET_MIN + h->used_bytes / BUDGET_SHARE &&
-           !pressure_is(PRESSURE_NEAR);
-}
-
-static void exchange_slots(struct heap *h, uint32_t class, void **slots, uint32_t cap)
-{
-    struct magazine *m = magazine_of(h, class);
-    void **old = magazine_slots(m);
-    uint32_t before = m->cap;
-    magazine_exchange(m, slots, cap);
-    heap_has_class(h, class);
-    h->classes[class].spilled = 0; /* that was in the old slots; a fork's child may still say so */
-    if (before != 0)
-        slots_give(h, old, before);
-    if (class >= FIRST_PAGED) /* whose blocks have a limit of their own (paged.h) */
-        return;
-    h->magazine_bytes += cap * (size_t)hak_classes[class].size;
-    h->magazine_bytes -= before * (size_t)hak_classes[class].size;
-}
-
-/* Closed afterwards. */
-static void empty_magazine(struct heap *h, uint32_t class)
-{
-    struct magazine *m = magazine_of(h, class);
-    if (!magazine_is_open(m))
-        return;
-    close_magazine(m);
-    void **top = m->top, **end = magazine_slots(m) + m->cap;
-    heap_put_all(h, class, top, (size_t)(end - top));
-    magazine_set_top(m, end);
-    m->batch = 0;
-    h->classes[class].spilled = 0;
-}
-
-/* One class on in turn: a magazine that was neither refilled nor flushed for a whole round loses its
- * slots. */
-static void move_budget_hand(struct heap *h)
-{
-    uint32_t class = h->budget_hand;
-    h->budget_hand = class + 1 < CLASS_COUNT ? class + 1 : 0;
-    if ((h->classes[class].active & HAND_BUDGET) == 0 && magazine_of(h, class)->cap != 0) {
-        empty_magazine(h, class);
-        exchange_slots(h, class, NULL, 0);
-    }
-    h->classes[class].active &= HAND_IDLE;
-}
-
-static uint32_t spill_batch(uint32_t cap, uint32_t class)
-{
-    if (class >= FIRST_PAGED)
-        return 1;
-    uint32_t half = (cap + 1) / 2, share = cap / BATCH_SHARE;
-    uint32_t batch = share < BATCH_MAX ? BATCH_MAX : share;
-    return batch < half ? batch : half;
-}
-
-static uintptr_t sum_of(void *const *slots, size_t n)
-{
-    uintptr_t sum = 0;
-    for (size_t i = 0; i < n; i++)
-        sum += (uintptr_t)slots[i];
-    return sum;
-}
-
-/* One that is in use; for the placebo. */
-static HAK_COLD struct magazine *any_magazine(struct heap *h)
-{
-    static _Atomic uint32_t turn;
-    uint32_t first = add_relaxed(&turn, 1), i = 0;
-    while (i < CLASS_COUNT && magazine_of(h, (first + i) % CLASS_COUNT)->cap == 0)
-        i++;
-    return magazine_of(h, (first + i) % CLASS_COUNT);
-}
-
-/* How many of the oldest blocks that a spill leaves have to be taken in one go for a swing. */
-static uint32_t depth_of_swing(const struct magazine *m, uint32_t class)
-{
-    uint32_t kept = m->cap - spill_batch(m->cap, class) + 1, depth = m->cap / SWING_SHARE;
-    return kept < SWING_MIN ? kept : depth < SWING_MIN ? SWING_MIN : depth;
-}
-
-static uintptr_t sum_of_oldest(const struct magazine *m, uint32_t class)
-{
-    uint32_t depth = depth_of_swing(m, class);
-    return sum_of(magazine_slots(m) + (m->cap - depth), depth);
-}
-
-/* Has the magazine run full, and then dry, the last of it without a block freed in between? Popping leaves a slot as it is and
- * pushing overwrites it, so the slots tell, without a count on the fast path. If so, more blocks
- * came back than the magazine could take and more were wanted than it had: they swing wider than it is
- * long. Where frees and requests are mixed a magazine runs full and dry as well, but rarely, and a longer
- * one would gain little. */
-static void note_swing(struct heap *h, uint32_t class)
-{
-    struct magazine *m = magazine_of(h, class);
-    struct class_slabs *c = &h->classes[class];
-    if (c->spilled == 0)
-        return;
-    bool swung = sum_of_oldest(m, class) == c->spilled;
-    c->spilled = 0;
-    if (swung && HAK_UNLIKELY(hak_options.magazines == MAGAZINES_SHUFFLED))
-        m = any_magazine(h);
-    if (swung && m->swings < SWINGS_ENOUGH)
-        m->swings++;
-}
-
-static HAK_COLD void log_growth(const struct magazine *m, uint32_t class, uint32_t to)
-{
-    purge_log(&(struct decision){
-        .policy = POLICY_MAGAZINE, .key = class, .from = m->cap, .to = to, .episodes = m->swings});
-}
-
-/* Whether it may still show that it is too short; for the placebo, that another is. */
-static bool counts_swings(const struct magazine *m, uint32_t class)
-{
-    if (!hak_options.learn || hak_options.magazines < MAGAZINES_LEARNT)
-        return false;
-    return hak_options.magazines == MAGAZINES_SHUFFLED ||
-           (m->swings < SWINGS_ENOUGH && m->cap < most_slots(class));
-}
-
-/* Of a closed, empty magazine that has been missed. */
-static void adjust_slots(struct heap *h, uint32_t class)
-{
-    struct magazine *m = magazine_of(h, class);
-    note_swing(h, class);
-    uint32_t wanted = wanted_slots(m, class);
-    if (wanted <= m->cap)
-        return;
-    if (m->cap != 0 && class < FIRST_PAGED &&
-        !within_budget(h, (wanted - m->cap) * (size_t)hak_classes[class].size)) {
-        move_budget_hand(h);
-        return;
-    }
-    void **slots = slots_take(h, wanted);
-    if (slots == NULL)
-        return;
-    if (wanted > hak_classes[class].slots)
-        log_growth(m, class, wanted);
-    exchange_slots(h, class, slots, wanted);
 }
 
 /* One block in the magazine of a class that nobody asks for keeps its whole slab, pages included, from
@@ -366,10 +170,16 @@ static bool is_sparse(const struct heap *h, uint32_t class)
            !h->magazines.of[class].gives;
 }
 
+bool heap_swings(const struct heap *h)
+{
+    return h->peak_bytes > GROWN_ANEW * h->emptied_bytes && os_now_ms() - h->emptied_ms < SWING_MS;
+}
+
 /* The same for the heap: blocks freed last lie anywhere, and each keeps its slab. */
 static bool has_shrunk(const struct heap *h)
 {
-    return h->peak_bytes >= SHRUNK_MIN && h->used_bytes <= h->peak_bytes / SHRUNK_SHARE;
+    return h->peak_bytes >= SHRUNK_MIN && h->used_bytes <= h->peak_bytes / SHRUNK_SHARE &&
+           !heap_swings(h);
 }
 
 static HAK_COLD void flush_all(struct heap *h)
@@ -377,7 +187,8 @@ static HAK_COLD void flush_all(struct heap *h)
     count(h, COUNTER_flush_all, 1);
     heap_empty_magazines(h, HAND_ALL);
     heap_release_kept(h);
-    h->peak_bytes = h->used_bytes;
+    h->peak_bytes = h->emptied_bytes = h->used_bytes;
+    h->emptied_ms = os_now_ms();
 }
 
 /* The oldest blocks of a full magazine make room for this one. */
@@ -396,7 +207,7 @@ static void spill(struct heap *h, uint32_t class, void *p)
     heap_put_all(h, class, slots + keep, batch);
     memmove(slots + batch, slots, keep * sizeof *slots);
     slots[batch - 1] = p;
-    h->classes[class].spilled = counts_swings(m, class) ? sum_of_oldest(m, class) : 0;
+    note_spill(h, class);
     open_magazine(m, slots + batch - 1);
 }
 
@@ -459,4 +270,5 @@ void heap_empty_magazines(struct heap *h, enum hand hand)
         c->active = (uint8_t)(c->active & ~hand);
         c->seen = kept;
     }
+    paged_limit(h, FIRST_PAGED);
 }

@@ -14,6 +14,7 @@ enum { ADOPT_LOOKS = 16, BORROW_LOOKS = 64, BUSY_MOST = 16 };
 static struct {
     struct lock lock;
     _Atomic(struct heap *) all; /* grows only; pushed under the lock */
+    _Atomic uint32_t heaps;     /* in that list; changed under the lock */
     struct heap *orphans;       /* newest first; under the lock */
     uint32_t forks;             /* from the first process to this one */
     /* Classes of which orphans may have listed slabs: a hint for stage 1. Set by whoever lists one or leaves a heap, cleared by
@@ -49,6 +50,12 @@ struct heap *registry_first(void)
 {
     /* acquire: pairs with the push, which comes after the heap was set up. */
     return load_acquire(&registry.all);
+}
+
+uint32_t registry_heaps(void)
+{
+    uint32_t heaps = load_relaxed(&registry.heaps);
+    return heaps != 0 ? heaps : 1; /* the first one may look before it has joined */
 }
 
 void registry_each(void (*visit)(struct heap *h, void *context), void *context)
@@ -116,6 +123,7 @@ static void push_all(struct heap *h)
 {
     h->all_next = load_relaxed(&registry.all);
     store_release(&registry.all, h);
+    store_relaxed(&registry.heaps, load_relaxed(&registry.heaps) + 1);
 }
 
 static struct heap *pop_orphan(void)

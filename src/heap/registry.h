@@ -30,6 +30,8 @@ void registry_note_orphaned(uint32_t class);
 
 /* The heaps one by one, by `all_next`, from the newest on; NULL: there is none. Lock-free; the list only grows. */
 struct heap *registry_first(void);
+/* How many there are, at least 1: as many as there ever were threads at a time. */
+uint32_t registry_heaps(void);
 /* Calls `visit` for every heap. */
 void registry_each(void (*visit)(struct heap *h, void *context), void *context);
 

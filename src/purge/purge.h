@@ -63,6 +63,13 @@ void purge_look(size_t dirty);
 /* What was allowed at the last look, by anyone. */
 extern _Atomic size_t hak_purge_allowed __attribute__((visibility("hidden")));
 
+/* How many bytes more may be free, when so many are besides what is known of here. */
+HAK_INLINE size_t purge_room(size_t besides)
+{
+    size_t allowed = load_relaxed(&hak_purge_allowed), dirty = purge_dirty_bytes() + besides;
+    return allowed > dirty ? allowed - dirty : 0;
+}
+
 /* Purges what exceeds the allowance. Called without any lock, after memory was freed. Demand is looked at
  * now and then even if nothing seems due: what is allowed goes down when demand has been low. */
 HAK_INLINE void purge_if_due(void)

@@ -366,22 +366,51 @@ static void a_sparse_class_keeps_no_magazine(void **state)
     give_all_back(class);
 }
 
-static void a_heap_that_shrank_keeps_no_magazines(void **state)
+/* A block of `other` is in its magazine while those of `class` go. Returns how often all magazines had been emptied before. */
+static uint64_t grow_and_shrink(uint32_t class, uint32_t other, size_t many)
 {
-    (void)state;
-    enum { MANY = 4000 };
-    static void *blocks[MANY];
-    uint32_t class = class_for(2048), other = class_for(1536);
-    for (size_t i = 0; i < MANY; i++)
+    static void *blocks[4000];
+    assert_true(many <= sizeof blocks / sizeof *blocks);
+    for (size_t i = 0; i < many; i++)
         blocks[i] = alloc(class);
     release(alloc(other)); /* after what a growing heap empties */
     assert_true(magazine_kept(magazine_of(heap, other)) > 0);
     uint64_t all = counted(heap, COUNTER_flush_all);
-    for (size_t i = 0; i < MANY; i++)
+    for (size_t i = 0; i < many; i++)
         release(blocks[i]);
+    return all;
+}
+
+static void a_heap_that_shrank_keeps_no_magazines(void **state)
+{
+    (void)state;
+    enum { MANY = 4000 };
+    uint32_t class = class_for(2048), other = class_for(1536);
+    heap->emptied_ms = 0; /* long ago */
+    uint64_t all = grow_and_shrink(class, other, MANY);
     assert_true(counted(heap, COUNTER_flush_all) > all);
     assert_int_equal(magazine_kept(magazine_of(heap, other)), 0);
     assert_int_equal(heap->classes[other].slabs, 0);
+    give_all_back(class);
+}
+
+/* It will soon be as large once more, and shrinking empties the magazines once in a second. */
+static void a_heap_that_swings_keeps_its_magazines(void **state)
+{
+    (void)state;
+    enum { MANY = 4000 };
+    uint32_t class = class_for(2048), other = class_for(1536);
+    heap->emptied_ms = 0;
+    (void)grow_and_shrink(class, other, MANY);
+    assert_true(os_now_ms() - heap->emptied_ms < 500);
+    uint64_t all = grow_and_shrink(class, other, MANY);
+    if (os_now_ms() - heap->emptied_ms < 1000) { /* else the machine was busy */
+        assert_int_equal(counted(heap, COUNTER_flush_all), all);
+        assert_true(magazine_kept(magazine_of(heap, other)) > 0);
+    }
+    heap->emptied_ms -= 1000;
+    all = grow_and_shrink(class, other, MANY);
+    assert_true(counted(heap, COUNTER_flush_all) > all);
     give_all_back(class);
 }
 
@@ -491,6 +520,7 @@ int main(void)
         cmocka_unit_test(a_class_shows_that_it_fills_slabs),
         cmocka_unit_test(a_sparse_class_keeps_no_magazine),
         cmocka_unit_test(a_heap_that_shrank_keeps_no_magazines),
+        cmocka_unit_test(a_heap_that_swings_keeps_its_magazines),
         cmocka_unit_test(a_heap_that_grows_empties_idle_magazines),
         cmocka_unit_test(a_heap_that_does_not_grow_is_not_swept),
         cmocka_unit_test(detached_blocks_belong_to_an_orphan),

@@ -4,6 +4,13 @@
 #include "control/options.h"
 
 static bool has_no_slots;
+static uint32_t heaps = 1;
+uint32_t __wrap_registry_heaps(void);
+uint32_t __wrap_registry_heaps(void)
+{
+    return heaps;
+}
+
 void **__real_slots_take(struct heap *h, uint32_t length);
 void **__wrap_slots_take(struct heap *h, uint32_t length);
 void **__wrap_slots_take(struct heap *h, uint32_t length)
@@ -250,6 +257,54 @@ static void a_queue_beside_a_swing_does_not_hide_it(void **state)
     give_all_back(class);
 }
 
+/* Of all classes above SMALL_MAX that have more than the first slots. */
+static size_t bytes_beyond_first(void)
+{
+    size_t bytes = 0;
+    for (uint32_t class = class_for(SMALL_MAX + 1); class < FIRST_PAGED; class ++) {
+        uint32_t first = hak_classes[class].size > 2048 ? 4 : 8, slots = capacity(class);
+        bytes += slots > first ? (slots - first) * (size_t)hak_classes[class].size : 0;
+    }
+    return bytes;
+}
+
+/* Few of them are much memory, so they get a part of the budget beyond their first slots. */
+static void magazines_of_larger_blocks_grow_in_half_of_the_budget(void **state)
+{
+    (void)state;
+    enum { TURNS = 8, MANY = 64 };
+    forget_slots();
+    for (int i = 0; i < TURNS; i++)
+        swing(class_for(13000), MANY);
+    assert_int_equal(capacity(class_for(13000)), hak_classes[class_for(13000)].slots);
+    give_all_back(class_for(13000));
+    for (int i = 0; i < TURNS; i++) {
+        for (uint32_t class = class_for(SMALL_MAX + 1); class < FIRST_PAGED; class ++) {
+            swing(class, MANY);
+            assert_true(capacity(class) != 0);
+        }
+    }
+    assert_in_range(bytes_beyond_first(), 512 << 10, 2 << 20);
+    forget_slots();
+}
+
+/* What all heaps together may have is divided among them, first slots of larger blocks included. */
+static void many_heaps_have_less_each(void **state)
+{
+    (void)state;
+    enum { HEAPS = 200, MANY = 64 };
+    forget_slots();
+    heaps = HEAPS;
+    for (uint32_t class = class_for(SMALL_MAX + 1); class < FIRST_PAGED; class ++) {
+        swing(class, MANY);
+        give_all_back(class);
+    }
+    size_t budget = (32 << 20) / HEAPS + (MANY * (64 << 10)) / 32;
+    assert_in_range(heap->magazine_bytes, 1, 2 * budget);
+    heaps = 1;
+    forget_slots();
+}
+
 static uint32_t capacity_after_swings(const char *magazines, bool learn)
 {
     enum { SWING = 900, TURNS = 40 };
@@ -308,10 +363,11 @@ static void a_magazine_without_slots_is_refilled_as_a_new_one(void **state)
     swing(class, 300);
     assert_int_not_equal(heap->classes[class].spilled, 0);
     uint32_t before = capacity(class);
-    for (uint32_t other = class_for(1024); capacity(class) == before; other--) {
-        assert_at(other > class, other);
+    uint32_t others = class_for(1024) - class;
+    for (uint32_t turn = 0; capacity(class) == before; turn++) { /* until the hand has come to it */
+        assert_at(turn < 3 * others, turn);
         for (int i = 0; i < 40 && capacity(class) == before; i++)
-            swing(other, 300);
+            swing(class + 1 + turn % others, 300);
     }
     assert_int_equal(capacity(class), 0);
     assert_int_equal(heap->classes[class].spilled, 0);
@@ -411,6 +467,8 @@ int main(void)
         cmocka_unit_test(magazines_grow_to_their_bound),
         cmocka_unit_test(a_magazine_grows_until_a_swing_fits),
         cmocka_unit_test(a_queue_beside_a_swing_does_not_hide_it),
+        cmocka_unit_test(magazines_of_larger_blocks_grow_in_half_of_the_budget),
+        cmocka_unit_test(many_heaps_have_less_each),
         cmocka_unit_test(how_long_magazines_become_is_a_setting),
         cmocka_unit_test(the_placebo_grows_other_magazines),
         cmocka_unit_test(a_magazine_without_slots_is_refilled_as_a_new_one),

@@ -5,6 +5,7 @@
 #include "heap/runs.h"
 #include "os/os.h"
 #include "pages/pages.h"
+#include "purge/purge.h"
 
 #define KIB ((size_t)1024)
 
@@ -156,6 +157,41 @@ static void fewer_are_kept_when_fewer_are_in_use(void **state)
     assert_true(heap->used_bytes < 3 * PAGED_KEPT_MIN);
 }
 
+/* How much of 256 KiB blocks is kept of 24 that were freed when so much might be free besides. */
+enum { MANY = 24 };
+static size_t kept_of_many(size_t room)
+{
+    void *blocks[MANY];
+    for (size_t i = 0; i < MANY; i++)
+        blocks[i] = alloc(class_for(256 * KIB));
+    store_relaxed(&hak_purge_allowed, room + purge_dirty_bytes());
+    for (size_t i = 0; i < MANY; i++)
+        release(blocks[i]);
+    return kept(256 * KIB) * 256 * KIB;
+}
+
+/* Not beyond what may be free with its pages, whoever keeps it. */
+static void more_is_kept_where_demand_swings(void **state)
+{
+    (void)state;
+    size_t allowed = load_relaxed(&hak_purge_allowed), room = 8 * 1024 * KIB;
+    size_t retain = hak_options.retain;
+    hak_options.retain = (size_t)1 << 30; /* so that nobody looks at what is allowed */
+    heap->emptied_ms = 0;                 /* long ago */
+    assert_in_range(kept_of_many(room), 0, PAGED_KEPT_MIN);
+    give_all_back(FIRST_PAGED);
+    heap->emptied_ms = os_now_ms(); /* and grown to as much since */
+    heap->emptied_bytes = 0;
+    size_t kept_then = kept_of_many(room);
+    if (heap_swings(heap)) /* else the machine was busy */
+        assert_int_equal(kept_then, MANY * 256 * KIB);
+    give_all_back(FIRST_PAGED);
+    assert_in_range(kept_of_many(0), 0, PAGED_KEPT_MIN);
+    heap->emptied_ms = 0;
+    hak_options.retain = retain;
+    store_relaxed(&hak_purge_allowed, allowed);
+}
+
 /* A thread is asked what it keeps after some blocks, and at each one as long as that is too much. */
 static void who_keeps_too_much_is_asked_at_each(void **state)
 {
@@ -229,6 +265,7 @@ int main(void)
         cmocka_unit_test_teardown(no_other_class_gives, empty_all),
         cmocka_unit_test_teardown(who_keeps_too_much_is_asked_at_each, empty_all),
         cmocka_unit_test_teardown(fewer_are_kept_when_fewer_are_in_use, empty_all),
+        cmocka_unit_test_teardown(more_is_kept_where_demand_swings, empty_all),
     };
     return cmocka_run_group_tests(tests, make_heap, abandon_heap);
 }

@@ -49,6 +49,8 @@ RULES = (
     Rule("remote", "heap/remote.c"),
     Rule("refill", "heap/heap.c"),
     Rule("refill", "heap/refill.c"),
+    Rule("refill", "heap/capacity.c"),
+    Rule("refill", "heap/capacity.h"),
     Rule("refill", "heap/slots.c"),
     Rule("refill", "heap/paged.c"),
     Rule("refill", "heap/paged.h"),

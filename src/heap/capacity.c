@@ -1,0 +1,214 @@
+#include "heap/capacity.h"
+
+#include "control/options.h"
+#include "heap/registry.h"
+#include "pressure/pressure.h"
+#include "purge/purge.h"
+
+enum {
+    CAP_FIRST = 8,       /* slots a magazine starts with, ... */
+    CAP_FIRST_LARGE = 4, /* ... or of larger blocks */
+    LARGE_FROM = 2049,
+    SWINGS_ENOUGH = 4,      /* swings after which a magazine is made longer */
+    SWING_SHARE = 4,        /* a swing ends with this share of a magazine taken in one go ... */
+    SWING_MIN = 16,         /* ... or so much if it has that: a mix does so once in 65,536 times */
+    LONG_BYTES = 128 << 10, /* what fits into the longest magazine of a class */
+    BUDGET_MOST = 2 << 20,  /* all capacities of a heap together stay within so many bytes, ... */
+    BUDGET_ALL = 32 << 20,  /* ... its share of so many for all heaps if that is less, ... */
+    BUDGET_SHARE = 32       /* ... and this share of what the heap has in use */
+};
+
+/* Values of the setting `magazines`, in the order of its words. */
+enum { MAGAZINES_FIXED, MAGAZINES_LONGEST, MAGAZINES_LEARNT, MAGAZINES_SHUFFLED };
+
+static uint32_t power_of_two_within(size_t n)
+{
+    return (uint32_t)1 << (63 - (uint32_t)__builtin_clzll(n));
+}
+
+static uint32_t most_slots(uint32_t class)
+{
+    if (hak_classes[class].size > SMALL_MAX)
+        return hak_classes[class].slots;
+    uint32_t slots = power_of_two_within(LONG_BYTES / hak_classes[class].size);
+    return slots < SLOTS_MOST ? slots : SLOTS_MOST;
+}
+
+/* Whether it becomes longer than its class is wont to be. */
+static bool may_grow(const struct magazine *m, uint32_t class)
+{
+    if (m->cap >= most_slots(class))
+        return false;
+    if (hak_options.magazines <= MAGAZINES_LONGEST)
+        return hak_options.magazines == MAGAZINES_LONGEST;
+    return hak_options.learn && m->swings == SWINGS_ENOUGH;
+}
+
+static uint32_t wanted_slots(const struct magazine *m, uint32_t class)
+{
+    uint32_t plain = hak_classes[class].slots, wanted = m->cap;
+    if (wanted == 0)
+        wanted = hak_classes[class].size < LARGE_FROM ? CAP_FIRST : CAP_FIRST_LARGE;
+    else if (wanted < plain || may_grow(m, class))
+        wanted *= 2;
+    uint32_t most = power_of_two_within(hak_options.magazine_max);
+    return wanted < most ? wanted : most;
+}
+
+/* Few of the larger blocks are a lot of memory, with the slabs that they keep from becoming empty. Their magazines grow within
+ * half of the budget, so that an idle process has little of it; but without any a class gives its slab up with each last
+ * block, and takes another that touches other pages. */
+static size_t budget_for(const struct heap *h, uint32_t class)
+{
+    size_t share = least_of(BUDGET_MOST, BUDGET_ALL / registry_heaps());
+    size_t budget = share + h->used_bytes / BUDGET_SHARE;
+    if (hak_classes[class].size <= SMALL_MAX)
+        return budget;
+    return h->magazines.of[class].cap == 0 ? 2 * budget : budget / 2;
+}
+
+static bool within_budget(const struct heap *h, uint32_t class, size_t more)
+{
+    return h->magazine_bytes + more <= budget_for(h, class) && !pressure_is(PRESSURE_NEAR);
+}
+
+/* Those of small blocks are little. Blocks of pages have a limit of their own (paged.h). */
+static bool may_have(const struct heap *h, uint32_t class, uint32_t before, uint32_t slots)
+{
+    size_t size = hak_classes[class].size;
+    return class >= FIRST_PAGED || (before == 0 && size <= SMALL_MAX) ||
+           within_budget(h, class, (slots - before) * size);
+}
+
+static void exchange_slots(struct heap *h, uint32_t class, void **slots, uint32_t cap)
+{
+    struct magazine *m = magazine_of(h, class);
+    void **old = magazine_slots(m);
+    uint32_t before = m->cap;
+    magazine_exchange(m, slots, cap);
+    heap_has_class(h, class);
+    h->classes[class].spilled = 0; /* that was in the old slots; a fork's child may still say so */
+    if (before != 0)
+        slots_give(h, old, before);
+    if (class >= FIRST_PAGED) /* whose blocks have a limit of their own (paged.h) */
+        return;
+    h->magazine_bytes += cap * (size_t)hak_classes[class].size;
+    h->magazine_bytes -= before * (size_t)hak_classes[class].size;
+}
+
+void empty_magazine(struct heap *h, uint32_t class)
+{
+    struct magazine *m = magazine_of(h, class);
+    if (!magazine_is_open(m))
+        return;
+    close_magazine(m);
+    void **top = m->top, **end = magazine_slots(m) + m->cap;
+    heap_put_all(h, class, top, (size_t)(end - top));
+    magazine_set_top(m, end);
+    m->batch = 0;
+    h->classes[class].spilled = 0;
+}
+
+/* One class on in turn: a magazine that was neither refilled nor flushed for a whole round loses its
+ * slots. */
+static void move_budget_hand(struct heap *h)
+{
+    uint32_t class = h->budget_hand;
+    h->budget_hand = class + 1 < CLASS_COUNT ? class + 1 : 0;
+    if ((h->classes[class].active & HAND_BUDGET) == 0 && magazine_of(h, class)->cap != 0) {
+        empty_magazine(h, class);
+        exchange_slots(h, class, NULL, 0);
+    }
+    h->classes[class].active &= HAND_IDLE;
+}
+
+static uintptr_t sum_of(void *const *slots, size_t n)
+{
+    uintptr_t sum = 0;
+    for (size_t i = 0; i < n; i++)
+        sum += (uintptr_t)slots[i];
+    return sum;
+}
+
+/* One that is in use; for the placebo. */
+static HAK_COLD struct magazine *any_magazine(struct heap *h)
+{
+    static _Atomic uint32_t turn;
+    uint32_t first = add_relaxed(&turn, 1), i = 0;
+    while (i < CLASS_COUNT && magazine_of(h, (first + i) % CLASS_COUNT)->cap == 0)
+        i++;
+    return magazine_of(h, (first + i) % CLASS_COUNT);
+}
+
+/* How many of the oldest blocks that a spill leaves have to be taken in one go for a swing. */
+static uint32_t depth_of_swing(const struct magazine *m, uint32_t class)
+{
+    uint32_t kept = m->cap - spill_batch(m->cap, class) + 1, depth = m->cap / SWING_SHARE;
+    return kept < SWING_MIN ? kept : depth < SWING_MIN ? SWING_MIN : depth;
+}
+
+static uintptr_t sum_of_oldest(const struct magazine *m, uint32_t class)
+{
+    uint32_t depth = depth_of_swing(m, class);
+    return sum_of(magazine_slots(m) + (m->cap - depth), depth);
+}
+
+/* Has the magazine run full, and then dry, the last of it without a block freed in between? Popping leaves a slot as it is and
+ * pushing overwrites it, so the slots tell, without a count on the fast path. If so, more blocks
+ * came back than the magazine could take and more were wanted than it had: they swing wider than it is
+ * long. Where frees and requests are mixed a magazine runs full and dry as well, but rarely, and a longer
+ * one would gain little. */
+static void note_swing(struct heap *h, uint32_t class)
+{
+    struct magazine *m = magazine_of(h, class);
+    struct class_slabs *c = &h->classes[class];
+    if (c->spilled == 0)
+        return;
+    bool swung = sum_of_oldest(m, class) == c->spilled;
+    c->spilled = 0;
+    if (swung && HAK_UNLIKELY(hak_options.magazines == MAGAZINES_SHUFFLED))
+        m = any_magazine(h);
+    if (swung && m->swings < SWINGS_ENOUGH)
+        m->swings++;
+}
+
+static void log_growth(const struct magazine *m, uint32_t class, uint32_t to)
+{
+    purge_log(&(struct decision){
+        .policy = POLICY_MAGAZINE, .key = class, .from = m->cap, .to = to, .episodes = m->swings});
+}
+
+/* Whether it may still show that it is too short; for the placebo, that another is. */
+static bool counts_swings(const struct magazine *m, uint32_t class)
+{
+    if (!hak_options.learn || hak_options.magazines < MAGAZINES_LEARNT)
+        return false;
+    return hak_options.magazines == MAGAZINES_SHUFFLED ||
+           (m->swings < SWINGS_ENOUGH && m->cap < most_slots(class));
+}
+
+void adjust_slots(struct heap *h, uint32_t class)
+{
+    struct magazine *m = magazine_of(h, class);
+    note_swing(h, class);
+    uint32_t wanted = wanted_slots(m, class);
+    if (wanted <= m->cap)
+        return;
+    if (!may_have(h, class, m->cap, wanted)) {
+        if (m->cap == 0 || hak_classes[class].size <= SMALL_MAX)
+            move_budget_hand(h); /* larger ones would take it from each other all the time */
+        return;
+    }
+    void **slots = slots_take(h, wanted);
+    if (slots == NULL)
+        return;
+    if (wanted > hak_classes[class].slots)
+        log_growth(m, class, wanted);
+    exchange_slots(h, class, slots, wanted);
+}
+
+void note_spill(struct heap *h, uint32_t class)
+{
+    const struct magazine *m = magazine_of(h, class);
+    h->classes[class].spilled = counts_swings(m, class) ? sum_of_oldest(m, class) : 0;
+}

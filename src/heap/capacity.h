@@ -1,0 +1,37 @@
+/* Capacity: how long magazines are.
+ *
+ * A magazine has as many slots as its class has shown to need. Refills alone make it as long as its class is wont to be (what
+ * a program that only grows can use); longer ones, up to LONG_BYTES, are for small blocks that come
+ * back in such numbers that what is spilled is wanted again (the setting `magazines`; decision 0049). All magazines of
+ * a heap together stay within a budget (0082); the hand that goes round takes the slots of idle ones.
+ *
+ * Calls: slots, heap, registry, pressure. Called by: refill. The calling thread's own heap, at depth 1, with its lock held. */
+#ifndef HAK_CAPACITY_H
+#define HAK_CAPACITY_H
+
+#include "heap/heap.h"
+
+enum {
+    BATCH_MAX = 32, /* a refill or a flush moves up to so many blocks or half a magazine ... */
+    BATCH_SHARE = 8 /* ... unless this share of a magazine is more: it is moved up by a flush */
+};
+
+/* Of a closed, empty magazine that has been missed: others slots, if it should be longer. */
+void adjust_slots(struct heap *h, uint32_t class);
+
+/* What it holds goes back. Closed afterwards. */
+void empty_magazine(struct heap *h, uint32_t class);
+
+/* The oldest blocks of a full magazine, spill_batch of them, have just gone back, and the rest has moved up. */
+void note_spill(struct heap *h, uint32_t class);
+
+HAK_INLINE uint32_t spill_batch(uint32_t cap, uint32_t class)
+{
+    if (class >= FIRST_PAGED)
+        return 1;
+    uint32_t half = (cap + 1) / 2, share = cap / BATCH_SHARE;
+    uint32_t batch = share < BATCH_MAX ? BATCH_MAX : share;
+    return batch < half ? batch : half;
+}
+
+#endif

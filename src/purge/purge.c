@@ -146,6 +146,13 @@ static size_t allowance(size_t in_use)
     return largest_of(largest_of(floor, regretted), learnt_to_keep(in_use));
 }
 
+/* The default of retain_max is for what nothing is known of; who sets it means it. */
+static size_t most_regret(void)
+{
+    bool is_set = hak_option_sources.retain_max != OPTION_DEFAULT;
+    return is_set ? hak_options.retain_max : largest_of(hak_options.retain_max, recent_swing());
+}
+
 /* `bytes` were taken from the kernel when `recent` had been purged. */
 static HAK_NOINLINE void regret(size_t bytes, size_t recent)
 {
@@ -155,7 +162,7 @@ static HAK_NOINLINE void regret(size_t bytes, size_t recent)
     }
     size_t regretted = least_of(bytes, recent), before = load_relaxed(&purge.regret);
     store_relaxed(&purge.recent, recent - regretted);
-    size_t most = largest_of(hak_options.retain_max, recent_swing());
+    size_t most = most_regret();
     if (before >= most)
         store_relaxed(&purge.scatter,
                       least_of(load_relaxed(&purge.scatter) + regretted, recent_peak()));

@@ -9,7 +9,7 @@
  *   keep                   what demand has fallen by lately and, as such falls were seen to, rises by again
  *                          soon enough (mind/keep.h)
  * Regret grows up to the swing between most and least in use lately, and what lies scattered, or
- * retain_max if that is more. It halves with each second in which demand did not swing by half of it. So
+ * retain_max if that is more and nobody has set it. It halves with each second in which demand did not swing by half of it. So
  * a program whose demand goes up and down keeps what it will need again, one that frees a peak once
  * keeps the floor, and one that stops for good at the lowest point keeps no more than its last swing
  * and what lies scattered, at most its peak, until its next frees.

@@ -238,6 +238,22 @@ static void an_oscillation_keeps_what_it_needs(void **state)
     }
 }
 
+static void who_sets_the_most_that_is_kept_means_it(void **state)
+{
+    (void)state;
+    enum { TURNS = 20, TURN_MS = 30 };
+    hak_options.retain = MIB;
+    hak_options.retain_max = 4 * MIB;
+    hak_option_sources.retain_max = OPTION_ENVIRONMENT;
+    purge_everything();
+    clock_ms += 3 * SECOND;
+    for (int i = 0; i < TURNS; i++, clock_ms += TURN_MS)
+        swing();
+    assert_true(DIRTY > 8 * MIB);
+    assert_true(dirty_bytes() <= 5 * MIB);
+    hak_option_sources.retain_max = OPTION_DEFAULT;
+}
+
 /* Units and pages of which each cannot be had as the other, all of one at a time. */
 static void take_turns(void)
 {
@@ -393,6 +409,7 @@ int main(void)
         cmocka_unit_test(one_thread_purges_at_a_time),
         cmocka_unit_test(what_was_refused_is_not_tried_for_a_second),
         cmocka_unit_test(an_oscillation_keeps_what_it_needs),
+        cmocka_unit_test(who_sets_the_most_that_is_kept_means_it),
         cmocka_unit_test(an_oscillation_is_forgotten),
         cmocka_unit_test(scattered_demand_keeps_as_much_again_and_no_more),
         cmocka_unit_test(an_oscillation_is_forgotten),

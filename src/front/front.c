@@ -222,6 +222,39 @@ HAK_INLINE void learn_offset(size_t size, size_t offset)
         hak_thread.heap->offset_of_words[words_of(size)] = (uint16_t)offset;
 }
 
+/* ---- while much is free ----
+ * A process with little to do may serve all of it from magazines, and no slow path would find that what is kept for a swing of its
+ * demand is not wanted any more. So where much is free the end of a countdown glances at the clock: a thread for
+ * which that comes seldom looks at what may be kept, and makes the next countdown a short one. */
+enum {
+    SELDOM_MS = 64,
+    SHORT_WORDS = 256,
+    GLANCES_APART = 4 /* countdowns, where they are not seldom */
+};
+
+static void glance(struct heap *h, size_t dirty)
+{
+    uint64_t now = os_now_ms();
+    bool seldom = now - h->glanced_ms >= SELDOM_MS;
+    h->glanced_ms = now;
+    h->until_glance = seldom ? 0 : GLANCES_APART - 1;
+    if (!seldom || hak_thread.depth != 0)
+        return;
+    sampler_shorten(&h->magazines.sampler, SHORT_WORDS);
+    purge_look(dirty);
+}
+
+static HAK_COLD void *alloc_and_glance(size_t size)
+{
+    struct heap *h = hak_thread.heap;
+    if (!sampler_goes_on(&h->magazines.sampler))
+        return alloc_missed(size);
+    size_t dirty = purge_dirty_bytes();
+    if (dirty > hak_options.retain && h->until_glance-- == 0)
+        glance(h, dirty);
+    return front_alloc_slow(size);
+}
+
 /* Medium sizes are nearly as hot as small ones: their magazines are looked at before a frame is built.
  * A small size comes here because its magazine is empty, or the countdown is over. */
 void *front_alloc_slow(size_t size)
@@ -229,6 +262,8 @@ void *front_alloc_slow(size_t size)
     void *p = NULL;
     if (size > SLAB_MAX)
         return alloc_missed(size);
+    if (size <= SMALL_MAX && HAK_UNLIKELY(sampler_is_over()))
+        return alloc_and_glance(size); /* larger ones end it all the time, and have slow paths */
     size_t offset = offset_for(size);
     if (!pop_unsampled(offset, &p))
         return alloc_missed(size);

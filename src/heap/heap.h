@@ -181,7 +181,7 @@ struct heap {
     struct class_slabs classes[CLASS_COUNT];
     struct slot_arena slots;
     /* Bytes handed out of all slabs, under the lock, and the most of them since the magazines were
-     * last emptied for having too little left behind them; when that was, and how many there were. */
+     * last emptied for having too little left behind them; when that was, 0 if long ago, and how many there were. */
     size_t used_bytes, peak_bytes;
     uint64_t emptied_ms;
     size_t emptied_bytes;
@@ -192,6 +192,9 @@ struct heap {
      * up for another. Its thread alone. */
     size_t magazine_bytes;
     uint32_t budget_hand;
+    uint32_t
+        until_glance; /* countdowns that end while much is free before the clock is looked at (front.c), ... */
+    uint64_t glanced_ms; /* ... and when it last was. Its thread alone */
     struct hollow hollow;
 #if HAK_SECURE
     struct waiting waiting;
@@ -419,7 +422,7 @@ void heap_empty_magazines(struct heap *h, enum hand hand);
 
 /* Whether it has grown anew soon after it had shrunk so far that its magazines were emptied. What shrinks now will be
  * wanted again then. With the lock held. */
-bool heap_swings(const struct heap *h);
+bool heap_swings(struct heap *h);
 /* With the lock held: everything that the heap keeps for reuse goes back; what is in magazines and outboxes only if
  * they are the calling thread's or nobody's. When memory is tight also pages inside slabs. */
 void heap_trim(struct heap *h, bool with_magazines);

@@ -135,22 +135,25 @@ bool paged_give_back(struct heap *h, uint32_t n, size_t most)
     return gave;
 }
 
-/* Where demand goes up and down, as much as could lie free with its pages anyway: what all threads keep and what does are no more
- * than that together. */
-static size_t may_keep(const struct heap *h)
+/* What a thread may keep. Where its demand goes up and down, as much as could lie free with its pages anyway: what all threads keep and
+ * what does are no more than that together. */
+static size_t may_keep(struct heap *h, bool swings)
 {
     size_t least = least_of(PAGED_KEPT_MIN, PAGED_KEPT_ALL / registry_heaps());
     size_t share = largest_of(least, h->used_bytes / PAGED_KEPT_SHARE);
-    return heap_swings(h)
-               ? largest_of(share, purge_room(load_relaxed(&kept_by_all) - h->paged_kept))
-               : share;
+    if (!swings)
+        return share;
+    return largest_of(share, purge_room(load_relaxed(&kept_by_all) - h->paged_kept));
 }
 
-static void note_kept(struct heap *h)
+/* Of one that does not swing it is little, and not counted. */
+static void note_kept(struct heap *h, bool swings)
 {
     size_t bytes = 0;
-    for (uint32_t class = FIRST_PAGED; class < CLASS_COUNT; class ++)
+    for (uint32_t class = FIRST_PAGED; swings && class < CLASS_COUNT; class ++)
         bytes += magazine_kept(magazine_of(h, class)) * hak_classes[class].size;
+    if (bytes == h->paged_kept)
+        return;
     add_relaxed(&kept_by_all, bytes - h->paged_kept);
     h->paged_kept = bytes;
 }
@@ -158,8 +161,8 @@ static void note_kept(struct heap *h)
 void paged_limit(struct heap *h, uint32_t class)
 {
     struct magazine *m = magazine_of(h, class);
-    bool gave = paged_give_back(h, UINT32_MAX, may_keep(h));
-    note_kept(h);
+    bool swings = heap_swings(h), gave = paged_give_back(h, UINT32_MAX, may_keep(h, swings));
+    note_kept(h, swings);
     if (gave && magazine_takes(m))
         magazine_seem_full(m);
 }

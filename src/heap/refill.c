@@ -170,13 +170,17 @@ static bool is_sparse(const struct heap *h, uint32_t class)
            !h->magazines.of[class].gives;
 }
 
-bool heap_swings(const struct heap *h)
+bool heap_swings(struct heap *h)
 {
-    return h->peak_bytes > GROWN_ANEW * h->emptied_bytes && os_now_ms() - h->emptied_ms < SWING_MS;
+    if (h->emptied_ms == 0 || h->peak_bytes <= GROWN_ANEW * h->emptied_bytes)
+        return false;
+    if (os_now_ms() - h->emptied_ms >= SWING_MS)
+        h->emptied_ms = 0; /* so that the clock is not asked again */
+    return h->emptied_ms != 0;
 }
 
 /* The same for the heap: blocks freed last lie anywhere, and each keeps its slab. */
-static bool has_shrunk(const struct heap *h)
+static bool has_shrunk(struct heap *h)
 {
     return h->peak_bytes >= SHRUNK_MIN && h->used_bytes <= h->peak_bytes / SHRUNK_SHARE &&
            !heap_swings(h);

@@ -42,7 +42,7 @@ static int64_t draw(struct sampler *s)
 
 void rate_draw(struct sampler *s)
 {
-    sampler_let(s, draw(s));
+    sampler_let(s, LEFT_MOST, draw(s));
 }
 
 void sampler_start(struct sampler *s)

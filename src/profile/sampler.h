@@ -63,13 +63,27 @@ HAK_INLINE void forget_words(void)
         hak_thread.left = 0;
 }
 
-/* `words` from here to the next point. A handler between the two finds some too many or too few, once. */
-HAK_INLINE void sampler_let(struct sampler *s, int64_t words)
+/* `words` from here to the next point, of which the fast path counts down `at_once` at most. A handler between the two finds some too
+ * many or too few, once. */
+HAK_INLINE void sampler_let(struct sampler *s, int64_t at_once, int64_t words)
 {
     if (!HAK_INSIGHT)
         return;
-    hak_thread.left = words < LEFT_MOST ? words : LEFT_MOST;
+    hak_thread.left = words < at_once ? words : at_once;
     s->rest = words - hak_thread.left;
+}
+
+/* Whether the countdown is over, if it is the thread's own. */
+HAK_INLINE bool sampler_is_over(void)
+{
+    return HAK_INSIGHT && hak_thread.left < 0;
+}
+
+/* The countdown that has just begun is over after so many words. */
+HAK_INLINE void sampler_shorten(struct sampler *s, int64_t words)
+{
+    if (hak_thread.left > words)
+        sampler_let(s, words, s->rest + hak_thread.left);
 }
 
 /* Of a request that has been counted: whether no point has been passed. Otherwise it is a sample, until the next point
@@ -81,7 +95,7 @@ HAK_INLINE bool sampler_goes_on(struct sampler *s)
     int64_t words = s->rest + hak_thread.left;
     if (HAK_UNLIKELY(words < 0))
         return false;
-    sampler_let(s, words);
+    sampler_let(s, LEFT_MOST, words);
     return true;
 }
 

@@ -12,6 +12,8 @@
  *                        asleep_worker: while nobody does, with worker:1
  *     footprint worker   with worker:1 and all kept for a while: what was freed goes while nothing is done at
  *                        all, in a fork's child as well
+ *     footprint trickle  what two peaks have taught goes as well while a few small blocks are all that is asked for, and all of them
+ *                        come from what the thread keeps
  *     footprint swing    neither does demand that goes up and down; when it has stopped, what was kept
  *                        for it is bounded, and goes with a little work within 8 s
  */
@@ -457,6 +459,45 @@ static void check_swing(void)
     }
 }
 
+/* ---- trickle ---- */
+
+enum { TRICKLE_BLOCKS = 200000, TRICKLE_SIZE = 1000, TRICKLE_ROUNDS = 100, TRICKLE_EACH = 100 };
+
+static void peak_of_small_blocks(void)
+{
+    static void *blocks[TRICKLE_BLOCKS];
+    for (size_t i = 0; i < TRICKLE_BLOCKS; i++) {
+        blocks[i] = malloc(TRICKLE_SIZE);
+        if (blocks[i] == NULL) {
+            fail("malloc(%d) gave NULL", TRICKLE_SIZE);
+        }
+        memset(blocks[i], 1, TRICKLE_SIZE);
+    }
+    for (size_t i = 0; i < TRICKLE_BLOCKS; i++) {
+        free(blocks[i]);
+    }
+}
+
+static void check_trickle(void)
+{
+    size_t before = rss_bytes();
+    peak_of_small_blocks();
+    peak_of_small_blocks();
+    size_t stopped = rss_bytes(), after = stopped;
+    for (int i = 0; i < TRICKLE_ROUNDS && after > before + IDLE_SLACK_KIB * KIB; i++) {
+        for (int k = 0; k < TRICKLE_EACH; k++) {
+            free(malloc(TRICKLE_SIZE));
+        }
+        sleep_ms(100);
+        after = rss_bytes();
+    }
+    note("resident %.1f MiB at the start, %.1f MiB after the second peak, %.1f MiB within 10 s",
+         in_mib(before), in_mib(stopped), in_mib(after));
+    if (after > before + IDLE_SLACK_KIB * KIB) {
+        fail("more than %d KiB above the start", IDLE_SLACK_KIB);
+    }
+}
+
 /* ---- worker ---- */
 
 enum { WORKER_PATIENCE_MS = 60000 };
@@ -501,23 +542,18 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*run)(void);
-    } scenes[] = {{"start", check_start},
-                  {"hold", hold_and_report},
-                  {"idle", check_idle},
-                  {"peak", check_peak},
-                  {"tiny", check_tiny},
-                  {"steady", check_steady},
-                  {"swing", check_swing},
-                  {"scattered", check_scattered},
-                  {"worker", check_worker},
-                  {"asleep", check_asleep},
-                  {"asleep_worker", check_asleep_worker}};
+    } scenes[] = {{"start", check_start},         {"hold", hold_and_report},
+                  {"idle", check_idle},           {"peak", check_peak},
+                  {"tiny", check_tiny},           {"steady", check_steady},
+                  {"trickle", check_trickle},     {"swing", check_swing},
+                  {"scattered", check_scattered}, {"worker", check_worker},
+                  {"asleep", check_asleep},       {"asleep_worker", check_asleep_worker}};
     for (size_t i = 0; i < sizeof scenes / sizeof scenes[0]; i++) {
         if (argc == 2 && strcmp(argv[1], scenes[i].name) == 0) {
             scenes[i].run();
             return 0;
         }
     }
-    fail("which one: start, idle, peak, tiny, steady, swing, scattered, asleep, "
+    fail("which one: start, idle, peak, tiny, steady, trickle, swing, scattered, asleep, "
          "asleep_worker or worker?");
 }

@@ -202,7 +202,7 @@ void purge_show_pages(void) {}
 
 void sampler_start(struct sampler *s)
 {
-    sampler_let(s, INT64_MAX);
+    sampler_let(s, LEFT_MOST, INT64_MAX);
 }
 
 bool sampled_free(void *p)

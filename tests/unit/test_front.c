@@ -172,7 +172,7 @@ static void sizes_are_learnt(void **state)
     static const size_t sizes[] = {SMALL_MAX + 1, 5000, 5001, LEFT_MOST * 8 - 7, LEFT_MOST * 8};
     for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++) {
         size_t offset = magazine_offset(class_for(sizes[i]));
-        sampler_let(&hak_thread.heap->magazines.sampler, INT64_MAX);
+        sampler_let(&hak_thread.heap->magazines.sampler, LEFT_MOST, INT64_MAX);
         front_free(front_alloc(sizes[i]));
         for (int j = 0; j < 2; j++) {
             void *p = front_alloc(sizes[i]);
@@ -197,7 +197,7 @@ static void the_countdown_has_a_bound(void **state)
     struct sampler *s = &hak_thread.heap->magazines.sampler;
     static const int64_t words[] = {0, 1, LEFT_MOST, LEFT_MOST + 1, 10 * LEFT_MOST, INT64_MAX};
     for (size_t i = 0; i < ARRAY_LENGTH(words); i++) {
-        sampler_let(s, words[i]);
+        sampler_let(s, LEFT_MOST, words[i]);
         assert_at(hak_thread.left + s->rest == words[i] && hak_thread.left <= LEFT_MOST, i);
         for (int64_t left = words[i]; left >= 0 && left > words[i] - 20 * LEFT_MOST; left -= 1000) {
             assert_at(s->rest >= 0 && hak_thread.left <= LEFT_MOST, i);
@@ -205,7 +205,7 @@ static void the_countdown_has_a_bound(void **state)
             assert_at(goes_on == (left >= 1000), i);
         }
     }
-    sampler_let(s, INT64_MAX);
+    sampler_let(s, LEFT_MOST, INT64_MAX);
 }
 
 static void too_much_fails_with_enomem(void **state)
@@ -359,11 +359,11 @@ static void a_sample_takes_the_pages_of_a_block_that_is_kept(void **state)
     struct heap *h = hak_thread.heap;
     const struct magazine *m = magazine_of(h, class_for(SIZE));
     (void)front_trim();
-    sampler_let(&h->magazines.sampler, INT64_MAX);
+    sampler_let(&h->magazines.sampler, LEFT_MOST, INT64_MAX);
     void *p = front_alloc(SIZE);
     front_free(p);
     assert_int_equal(magazine_kept(m), 1);
-    sampler_let(&h->magazines.sampler, 0);
+    sampler_let(&h->magazines.sampler, LEFT_MOST, 0);
     void *sample = front_alloc(SIZE);
     assert_int_equal(unit_word(unit_of(sample)), WORD_RUN);
     assert_int_equal(magazine_kept(m), 0);

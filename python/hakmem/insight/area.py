@@ -214,28 +214,32 @@ def pid_of(target: str) -> int | None:
 
 
 def load(path: Path) -> Area:
-    source = f"'{path}'"
+    return of_content(content_of(path), f"'{path}'")
+
+
+def content_of(path: Path) -> bytes:
+    """Of a file, or of a pipe, which can be read only once."""
     try:
-        with path.open("rb") as file:
-            return _load(source, file.fileno())
+        return path.read_bytes()
     except FileNotFoundError:
-        raise HakmemError(f"{source} is neither a process id nor a file") from None
+        raise HakmemError(f"'{path}' is neither a process id nor a file") from None
     except IsADirectoryError:
-        raise HakmemError(f"{source} is a folder, not a profile") from None
+        raise HakmemError(f"'{path}' is a folder, not a profile") from None
     except OSError as error:
         raise HakmemError(f"'{shortened(str(path))}' cannot be read: {error.strerror}") from None
-    except _UnfinishedError:
-        raise HakmemError(f"{source} is not a profile of hakmem, or not a whole one") from None
 
 
-def _load(source: str, descriptor: int) -> Area:
-    size = os.fstat(descriptor).st_size
+def of_content(content: bytes, source: str) -> Area:
+    """The profile in it; `source` is where it is from."""
 
     def read(offset: int, length: int) -> bytes:
-        return os.pread(descriptor, length, offset)
+        return content[offset : offset + length]
 
-    area = _parse(read, size, source)
-    text = read(area.size, size - area.size).decode(errors="surrogateescape")
+    try:
+        area = _parse(read, len(content), source)
+    except _UnfinishedError:
+        raise HakmemError(f"{source} is not a profile of hakmem, or not a whole one") from None
+    text = content[area.size :].decode(errors="surrogateescape")
     ids = {int(start, 16): value for start, value in BUILD_ID.findall(text)}
     area = replace(area, maps_text=BUILD_ID.sub("", text), build_ids=ids)
     _check_figures(area)

@@ -7,6 +7,7 @@ import contextlib
 import ctypes
 import errno
 import itertools
+import json
 import os
 import pwd
 import re
@@ -41,6 +42,7 @@ MAPS_LINE = re.compile(
     r"(?P<inode>\d+) +(?P<path>.+)"
 )
 BUILD_ID = re.compile(r"^build-id ([0-9a-f]+) ([0-9a-f]+)\n?", re.MULTILINE)
+SAVED = re.compile(r"^saved (\d{1,18}) (\d{1,12}) (.*)\n?", re.MULTILINE)
 
 # A process that has just started may be writing its area: looked at this often before giving up.
 ATTEMPTS = 20
@@ -159,6 +161,18 @@ def numbers(row: Row, name: str) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True)
+class Saved:
+    """What `report --save` knows of the process and its tables do not tell."""
+
+    ms: int  # of CLOCK_MONOTONIC, as all in the tables
+    at: int  # seconds since 1970
+    command: str
+
+    def line(self) -> str:
+        return f"saved {self.ms} {self.at} {json.dumps(self.command)}\n"
+
+
+@dataclass(frozen=True)
 class Area:
     """A copy of the tables of one process."""
 
@@ -174,6 +188,8 @@ class Area:
     # What describes the tables, and how far they reach.
     header: bytes = field(default=b"", repr=False)
     size: int = 0
+    # None of a running process, and of a file that the process itself has written.
+    saved: Saved | None = None
 
     def table(self, name: str) -> Table:
         if name not in self.tables:
@@ -241,9 +257,21 @@ def of_content(content: bytes, source: str) -> Area:
         raise HakmemError(f"{source} is not a profile of hakmem, or not a whole one") from None
     text = content[area.size :].decode(errors="surrogateescape")
     ids = {int(start, 16): value for start, value in BUILD_ID.findall(text)}
-    area = replace(area, maps_text=BUILD_ID.sub("", text), build_ids=ids)
+    maps = SAVED.sub("", BUILD_ID.sub("", text))
+    area = replace(area, maps_text=maps, build_ids=ids, saved=_saved(text))
     _check_figures(area)
     return area
+
+
+def _saved(text: str) -> Saved | None:
+    match = SAVED.search(text)
+    if match is None:
+        return None
+    try:
+        command = json.loads(match[3])
+    except ValueError:
+        command = None
+    return Saved(int(match[1]), int(match[2]), command if isinstance(command, str) else "")
 
 
 def _check_figures(area: Area) -> None:

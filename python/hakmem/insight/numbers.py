@@ -425,8 +425,13 @@ def numbers_of(area: Area, pid: int | None) -> Numbers:
         apart_blocks=len(apart),
         apart_bytes=sum(apart),
         status=None if pid is None else status(pid),
-        now_ms=number(process, "changed_ms") if pid is None else time.monotonic_ns() // NS_PER_MS,
+        now_ms=_moment(area, process) if pid is None else time.monotonic_ns() // NS_PER_MS,
     )
+
+
+def _moment(area: Area, process: Row) -> int:
+    """Of a file: when it was saved, or else last changed."""
+    return area.saved.ms if area.saved else number(process, "changed_ms")
 
 
 def _with_heaps(process: Row, heaps: Table) -> Row:

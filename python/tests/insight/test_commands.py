@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from synthetic_area import CLASSES, build, class_rows, heap, shown
 
 from hakmem.insight.area import attach, load
 from hakmem.insight.images import read_image
+from hakmem.insight.pprof import message_class
 from hakmem.insight.profile import Profile, from_area, profile_of
 
 OBJECT = 1024
@@ -239,6 +241,34 @@ def test_a_running_process_is_kept(hakmem: Run, tmp_path: Path) -> None:
     assert not any(stack["bytes"] for stack in json.loads(done.stdout))
     assert hakmem("report", str(before), "--save", str(once_more)).returncode == 0
     assert once_more.read_bytes() == before.read_bytes()
+
+
+def test_what_is_kept_has_its_moment_and_its_command(hakmem: Run, tmp_path: Path) -> None:
+    """Of a process in which nothing has changed for long, as most of a leak's life."""
+    path, pprof = tmp_path / "kept.heap", tmp_path / "kept.pb.gz"
+    with shown(built((40, 9)), tmp_path) as pid:
+        assert hakmem("report", str(pid), "--save", str(path)).returncode == 0
+        now_ms = time.monotonic_ns() // 1_000_000
+        running = json.loads(hakmem("report", str(pid), "--json").stdout)
+    os.utime(path, (0, 0))
+    kept = json.loads(hakmem("report", path, "--json").stdout)
+    assert kept["command"] == running["command"]
+    shown_ms = load(path).row("process")["shown_ms"]
+    assert isinstance(shown_ms, int)
+    assert now_ms - shown_ms - 60_000 < kept["age_ms"] <= now_ms - shown_ms
+    assert hakmem("report", path, "--pprof", pprof).returncode == 0
+    message = message_class("Profile")()
+    message.ParseFromString(gzip.decompress(pprof.read_bytes()))
+    assert message.duration_nanos == kept["age_ms"] * 1_000_000
+    assert abs(message.time_nanos / 1e9 - time.time()) < 60
+    stats = json.loads(hakmem("stats", path, "--json").stdout)
+    assert stats["uptime_ms"] == kept["age_ms"]
+
+
+def test_an_older_kept_file_is_read(hakmem: Run, file: Path) -> None:
+    """Without the moment: that of the last change."""
+    assert load(file).saved is None
+    assert json.loads(hakmem("report", file, "--json").stdout)["age_ms"] > 0
 
 
 def test_running_process(hakmem: Run, tmp_path: Path) -> None:

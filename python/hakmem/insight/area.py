@@ -81,8 +81,8 @@ class NoFieldError(HakmemError, KeyError):
     __str__ = Exception.__str__  # KeyError's is for a key
 
 
-class _UnfinishedError(Exception):
-    """The area is just being made."""
+class UnfinishedError(Exception):
+    """The area is just being made, or this is none."""
 
 
 @dataclass(frozen=True)
@@ -252,8 +252,8 @@ def of_content(content: bytes, source: str) -> Area:
         return content[offset : offset + length]
 
     try:
-        area = _parse(read, len(content), source)
-    except _UnfinishedError:
+        area = parse(read, len(content), source)
+    except UnfinishedError:
         raise HakmemError(f"{source} is not a profile of hakmem, or not a whole one") from None
     text = content[area.size :].decode(errors="surrogateescape")
     ids = {int(start, 16): value for start, value in BUILD_ID.findall(text)}
@@ -318,7 +318,7 @@ def attach(pid: int) -> Area:
     for _ in range(ATTEMPTS):
         try:
             return _attach(pid, read_maps(pid))
-        except _UnfinishedError:
+        except UnfinishedError:
             time.sleep(PAUSE_S)
     raise NoAreaError(f"process {pid} is still making its live area; try again")
 
@@ -335,18 +335,18 @@ def read_maps(pid: int) -> str:
 
 def _attach(pid: int, maps: str) -> Area:
     source = f"process {pid}"
-    inner = _pid_inside(pid)
+    inner = pid_inside(pid)
     parents: list[int] = []
     refusals: list[NoAreaError] = []
     unfinished = False
-    for segment in _segments(maps):
+    for segment in segments(maps):
         try:
             with _opened(pid, segment) as (read, size):
                 magic = read(0, len(MAGIC + LAYOUT))
                 unfinished = unfinished or not any(magic)
                 if not magic.startswith(MAGIC):
                     continue
-                area = _parse(read, size, source)
+                area = parse(read, size, source)
         except NoAreaError as error:
             refusals.append(error)
             continue
@@ -359,7 +359,7 @@ def _attach(pid: int, maps: str) -> Area:
     if refusals:
         raise refusals[0]
     if unfinished:
-        raise _UnfinishedError
+        raise UnfinishedError
     raise _without_area(pid, parents)
 
 
@@ -397,7 +397,7 @@ class Segment:
     shmid: int
 
 
-def _segments(maps: str) -> list[Segment]:
+def segments(maps: str) -> list[Segment]:
     return [
         Segment(int(line["start"], 16), int(line["end"], 16), int(line["inode"]))
         for line in MAPS_LINE.finditer(maps)
@@ -406,7 +406,7 @@ def _segments(maps: str) -> list[Segment]:
 
 
 def has_segments(maps: str) -> bool:
-    return bool(_segments(maps))
+    return bool(segments(maps))
 
 
 @contextlib.contextmanager
@@ -414,15 +414,15 @@ def _opened(pid: int, segment: Segment) -> Iterator[tuple[Read, int]]:
     with contextlib.ExitStack() as stack:
         try:
             # An id of another namespace may be that of a stranger's segment here.
-            if not _same_ipc_namespace(pid):
+            if not same_ipc_namespace(pid):
                 raise FileNotFoundError
-            opened = stack.enter_context(_attached(pid, segment))
+            opened = stack.enter_context(attached(pid, segment))
         except FileNotFoundError:
             opened = stack.enter_context(_peeked(pid, segment))
         yield opened
 
 
-def _same_ipc_namespace(pid: int) -> bool:
+def same_ipc_namespace(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/ns/ipc").readlink() == Path("/proc/self/ns/ipc").readlink()
     except OSError:
@@ -443,7 +443,7 @@ SHMID_DS_MAX = 256
 
 
 @contextlib.contextmanager
-def _attached(pid: int, segment: Segment) -> Iterator[tuple[Read, int]]:
+def attached(pid: int, segment: Segment) -> Iterator[tuple[Read, int]]:
     address = _libc.shmat(segment.shmid, None, SHM_RDONLY)
     if address == FAILED:
         raise _refusal(pid, ctypes.get_errno())
@@ -500,7 +500,7 @@ def _peeked(pid: int, segment: Segment) -> Iterator[tuple[Read, int]]:
         os.close(memory)
 
 
-def _pid_inside(pid: int) -> int:
+def pid_inside(pid: int) -> int:
     """The id in the innermost namespace, which is what the process itself writes."""
     try:
         status = Path(f"/proc/{pid}/status").read_text(errors="replace")
@@ -528,11 +528,11 @@ def _not_permitted(pid: int) -> str:
 # The format.
 
 
-def _parse(read: Read, size: int, source: str) -> Area:
+def parse(read: Read, size: int, source: str) -> Area:
     """What `read` reads; what its addresses mean is still missing."""
     head = read(0, HEADER.size)
     if len(head) < HEADER.size or not head.startswith(MAGIC):
-        raise _UnfinishedError
+        raise UnfinishedError
     magic, header_size, area_size, count, text = HEADER.unpack(head)
     layout = magic[len(MAGIC) :]
     if layout != LAYOUT:

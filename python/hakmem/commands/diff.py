@@ -82,10 +82,10 @@ def _side(target: str) -> Side:
 
 
 def _print(found: Sequence[Change], noun: str) -> None:
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
+    from hakmem.insight.printing import printing
     from hakmem.insight.words import size_text
 
     table = Table(box=None, header_style="dim", pad_edge=False)
@@ -101,11 +101,11 @@ def _print(found: Sequence[Change], noun: str) -> None:
             size_text(one.after.value),
             Text(one.culprit.function, style="bold").append(f" < {callers}", style="dim"),
         )
-    console = Console()
-    console.print(f"bytes {noun}; in colour where it is more than chance", style="dim")
-    console.print(table)
-    if len(found) > SHOWN:
-        console.print(f"and {len(found) - SHOWN} smaller changes: --html FILE shows them")
+    with printing() as console:
+        console.print(f"bytes {noun}; in colour where it is more than chance", style="dim")
+        console.print(table)
+        if len(found) > SHOWN:
+            console.print(f"and {len(found) - SHOWN} smaller changes: --html FILE shows them")
 
 
 def _as_json(one: Change) -> dict[str, object]:

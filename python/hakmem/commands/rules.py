@@ -7,8 +7,8 @@ import click
 
 from hakmem.cli import examples
 from hakmem.commands.options import file_path
-from hakmem.commands.printing import printed
 from hakmem.errors import HakmemError
+from hakmem.insight.printing import printed
 from hakmem.insight.rules import Known, fitting, merged, rules_of, rules_table, rules_text
 from hakmem.terminal import say
 from hakmem.written import write_file

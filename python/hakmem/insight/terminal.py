@@ -9,6 +9,7 @@ from rich.text import Text
 from hakmem.insight.confidence import Interval
 from hakmem.insight.leaks import Suspect
 from hakmem.insight.plumbing import telling
+from hakmem.insight.printing import printing
 from hakmem.insight.profile import Profile, chosen_settings
 from hakmem.insight.symbols import Frame
 from hakmem.insight.views import LIVE, PEAK, TIGHT, TOTAL, Stack, View, hint, ranked
@@ -31,8 +32,17 @@ def totals(profile: Profile) -> dict[str, Interval]:
 def print_report(
     profile: Profile, stacks: Sequence[Stack], suspects: Sequence[Suspect], view: View
 ) -> None:
-    # What is printed is the process': a bracket in its command is no mark-up.
-    console = Console(highlight=False, markup=False)
+    with printing() as console:
+        _print_report(console, profile, stacks, suspects, view)
+
+
+def _print_report(
+    console: Console,
+    profile: Profile,
+    stacks: Sequence[Stack],
+    suspects: Sequence[Suspect],
+    view: View,
+) -> None:
     whole = totals(profile)[view.name]
     about = (
         f" (process {profile.pid}), {time_text(profile.age_ms)} after its start: "

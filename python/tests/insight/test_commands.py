@@ -142,6 +142,18 @@ def test_a_single_sample(hakmem: Run, file: Path) -> None:
     assert "from 1 sample\n" in hakmem("report", file, environment={"COLUMNS": "140"}).stdout
 
 
+def test_nothing_is_folded_where_no_terminal_is(hakmem: Run, file: Path) -> None:
+    """What somebody looks for is in one line."""
+    name = "a_program_of_" + "many_" * 40 + "parts"
+    file.write_bytes(area((30, 10)) + MAPS.replace("app", name).encode())
+    later = file.with_name("later")
+    later.write_bytes(area((30, 20)) + MAPS.replace("app", name).encode())
+    for arguments in (["report", file], ["diff", file, later]):
+        lines = hakmem(*arguments).stdout.splitlines()
+        assert any(f"{name}+0x300" in line for line in lines)
+        assert not any(line.endswith(" ") for line in lines)
+
+
 def test_brackets_in_a_command_are_no_mark_up(hakmem: Run, file: Path) -> None:
     file.write_bytes(area((30, 10)) + MAPS.replace("none/app", "none/[/b]app").encode())
     result = hakmem("report", file, environment={"COLUMNS": "140"})

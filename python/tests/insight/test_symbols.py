@@ -243,6 +243,16 @@ def test_maps_and_build_ids() -> None:
     )
 
 
+def test_strings_are_named_as_everybody_does() -> None:
+    symbols = Symbols(())
+    symbols._demangle(
+        {"_ZNSt6vectorINSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEESaIS5_EE1fEv"}
+    )
+    assert list(symbols._names.values()) == [
+        "std::vector<std::string, std::allocator<std::string> >::f"
+    ]
+
+
 def test_images_of_other_files(tmp_path: Path) -> None:
     for name, content in (("empty", b""), ("text", b"hello"), ("cut", b"\x7fELF\x02\x01")):
         (tmp_path / name).write_bytes(content)

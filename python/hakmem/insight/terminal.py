@@ -75,17 +75,17 @@ def sites_table(profile: Profile, stacks: Sequence[Stack], view: View, whole: In
             percent_text(stack.bytes(view) / max(1.0, whole.value)),
             count_text(stack.objects(view)),
             count_text(interval.samples),
-            _callers(stack),
+            callers(stack.frames),
         )
     return table
 
 
-def _callers(stack: Stack) -> Text:
+def callers(frames: Sequence[Frame], most: int | None = CALLERS_SHOWN) -> Text:
     """The first functions on the way out that are the program's own."""
-    frames = telling(stack.frames)
-    text = Text(frames[0].function, style="bold")
-    text.append(_place(frames[0]), style="dim")
-    for frame in frames[1:CALLERS_SHOWN]:
+    own = telling(frames)
+    text = Text(own[0].function, style="bold")
+    text.append(_place(own[0]), style="dim")
+    for frame in own[1:most]:
         text.append(f" < {frame.function}", style="dim")
     return text
 
@@ -109,7 +109,7 @@ def _print_suspects(console: Console, suspects: Sequence[Suspect], is_coarse: bo
         return
     console.print("Leak suspects:", style="bold")
     for one in suspects[:SUSPECTS_SHOWN]:
-        console.print(Text("  ").append(_callers(one.stack)))
+        console.print(Text("  ").append(callers(one.stack.frames)))
         console.print(f"    {one.sentence()}")
 
 

@@ -11,10 +11,14 @@ import pytest
 from conftest import Run
 from synthetic_area import CLASSES, build, class_rows, heap, shown
 
+from hakmem.commands.diff import print_changes
 from hakmem.insight.area import attach, load
+from hakmem.insight.compare import NOTHING, Change
+from hakmem.insight.confidence import Interval
 from hakmem.insight.images import read_image
 from hakmem.insight.pprof import message_class
 from hakmem.insight.profile import Profile, from_area, profile_of
+from hakmem.insight.symbols import Frame
 
 OBJECT = 1024
 MAPS = "560000000000-560000100000 r-xp 00000000 fe:00 12    /opt/none/app\n"
@@ -315,6 +319,29 @@ def test_diff(hakmem: Run, file: Path, tmp_path: Path) -> None:
     assert [one["bytes"] for one in json.loads(result.stdout)] == [80 << 20, 0]
     assert f"app+0x200;app+0x300 {10 << 20} {90 << 20}\n" in folded.read_text()
     assert "80.0 MiB more live now" in page.read_text(encoding="utf-8")
+
+
+def test_diff_of_nothing(hakmem: Run, file: Path, tmp_path: Path) -> None:
+    page = tmp_path / "diff.html"
+    assert hakmem("diff", file, file).stdout == "Nothing has changed: 2 call stacks live now\n"
+    assert hakmem("diff", file, file, "--html", page).returncode == 0
+    assert "nothing has changed" in page.read_text(encoding="utf-8")
+
+
+def test_diff_names_places_as_report_does(capsys: pytest.CaptureFixture[str]) -> None:
+    make = Frame("make", "app", "/src/make.c", 7)
+    main = Frame("main", "app", "/src/main.c", 9)
+    changes = [
+        Change(frames, make, NOTHING, Interval(count, count, count, 20))
+        for frames, count in (((make,), 5 << 20), ((make, main), 3 << 20))
+    ]
+    print_changes(changes, "live now")
+    rows = [line.split("0 B")[1].split("MiB")[1].strip() for line in out_rows(capsys)]
+    assert rows == ["make make.c:7", "make make.c:7 < main"]
+
+
+def out_rows(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    return [line for line in capsys.readouterr().out.splitlines() if line.startswith("+")]
 
 
 @pytest.mark.parametrize("command", [["report"], ["diff", "1"]])

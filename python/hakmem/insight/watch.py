@@ -230,7 +230,9 @@ class Everyone:
         if time.monotonic() - self.listed_at >= LISTED_EVERY_S:
             self.pids = Targets((), every=True).current()
             self.listed_at = time.monotonic()
-        self.seen, _ = Targets(self.pids).leniently()
+        seen, _ = Targets(self.pids).leniently()
+        # Of one that is just ending nothing but the area is left.
+        self.seen = [numbers for numbers in seen if numbers.status]
 
     def as_json(self) -> list[dict[str, Any]]:
         return [as_json(numbers) for numbers in self.seen]

@@ -19,6 +19,8 @@ from hakmem.terminal import prepare_streams, say
 USAGE_ERROR = 2
 INTERRUPTED = 130
 MEASURING = ("bench", "compare", "tune")
+# They start a program of the user's, whose exit statuses a failure of their own must not look like.
+WRAPPERS = ("run", "compare", "tune")
 WITH_ALL_PACKAGES = "pip install 'hakmem[lab,insight]'"
 
 
@@ -209,8 +211,8 @@ def test(
 
 def main(arguments: list[str] | None = None) -> int:
     words = sys.argv[1:] if arguments is None else arguments
-    running = words[:1] == ["run"]
-    failed = OWN_FAILURE if running else 1
+    wraps = bool(words) and words[0] in WRAPPERS
+    failed = OWN_FAILURE if wraps else 1
     if words[:1] and words[0] in MEASURING:
         # Told to end they do as with Ctrl-C: what is known is said, and nothing of a run stays.
         signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -228,7 +230,7 @@ def main(arguments: list[str] | None = None) -> int:
         return USAGE_ERROR
     except click.ClickException as error:
         error.show()
-        return OWN_FAILURE if running else USAGE_ERROR
+        return OWN_FAILURE if wraps else USAGE_ERROR
     except HakmemError as error:
         say(str(error))
         return error.status or failed

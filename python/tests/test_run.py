@@ -129,3 +129,10 @@ def test_warning_about_static_program(
     result = hakmem("run", "--library", marker_library, program)
     assert result.returncode == 5
     assert "statically linked" in result.stderr
+
+
+@pytest.mark.parametrize(("typed", "guess"), [("stat", "'stats'"), ("xyzzy", None)])
+def test_a_command_is_guessed_only_if_alike(hakmem: Run, typed: str, guess: str | None) -> None:
+    said = hakmem(typed).stderr
+    assert ("Did you mean" in said) == (guess is not None)
+    assert guess is None or guess in said

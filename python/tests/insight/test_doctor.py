@@ -319,6 +319,8 @@ def test_command(library: Path) -> None:
 def test_bad_settings_are_the_library_s_to_name(library: Path) -> None:
     report = examine_command(Path("/bin/sh"), library, {"HAKMEM_RETIAN": "1M"})
     assert "did you mean 'retain'" in one(report, "problem", "settings")
+    report = examine_command(Path("/bin/sh"), library, {"HAKMEM_XYZZY": "1"})
+    assert one(report, "problem", "settings").endswith("'XYZZY' is ignored")
 
 
 def compiled(compiler: str, folder: Path, source: str, *options: str) -> Path:

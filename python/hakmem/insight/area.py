@@ -15,7 +15,7 @@ import struct
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Literal
 
@@ -28,6 +28,8 @@ LAYOUT = b"1\0"
 HEADER = struct.Struct("<8sIIII")
 DESCRIPTOR = struct.Struct("<16sIIIIII")
 TABLES_MAX = 16
+# Processes of one version have tables alike.
+SHAPES_KEPT = 256
 PAGE_SIZES = (4 << 10, 16 << 10, 64 << 10)
 WORDS: dict[str, tuple[Literal["I", "Q"], int]] = {"u32": ("I", 4), "u64": ("Q", 8)}
 # A row of words by the million is nobody's.
@@ -41,6 +43,8 @@ MAPS_LINE = re.compile(
     r"(?P<start>[0-9a-f]+)-(?P<end>[0-9a-f]+) .{4} [0-9a-f]+ [0-9a-f]+:[0-9a-f]+ "
     r"(?P<inode>\d+) +(?P<path>.+)"
 )
+# With a number behind it, which is 0 of one without a key.
+SEGMENT_NAME = "/SYSV00000000"
 BUILD_ID = re.compile(r"^build-id ([0-9a-f]+) ([0-9a-f]+)\n?", re.MULTILINE)
 SAVED = re.compile(r"^saved (\d{1,18}) (\d{1,12}) (.*)\n?", re.MULTILINE)
 
@@ -385,7 +389,15 @@ def _without_area(pid: int, parents: list[int]) -> NoAreaError:
 
 def runs_hakmem(maps: str) -> bool:
     """Is the library mapped, under its own name?"""
-    return any("libhakmem" in line["path"].rpartition("/")[2] for line in MAPS_LINE.finditer(maps))
+    lines = _lines_with("libhakmem", maps)
+    return any("libhakmem" in line["path"].rpartition("/")[2] for line in lines)
+
+
+def _lines_with(text: str, maps: str) -> Iterator[re.Match[str]]:
+    """Most lines of most processes are told from these without being taken apart."""
+    if text in maps:
+        found = (MAPS_LINE.fullmatch(line) for line in maps.splitlines() if text in line)
+        yield from filter(None, found)
 
 
 @dataclass(frozen=True)
@@ -400,8 +412,8 @@ class Segment:
 def segments(maps: str) -> list[Segment]:
     return [
         Segment(int(line["start"], 16), int(line["end"], 16), int(line["inode"]))
-        for line in MAPS_LINE.finditer(maps)
-        if line["path"].startswith("/SYSV00000000")
+        for line in _lines_with(SEGMENT_NAME, maps)
+        if line["path"].startswith(SEGMENT_NAME)
     ]
 
 
@@ -500,6 +512,39 @@ def _peeked(pid: int, segment: Segment) -> Iterator[tuple[Read, int]]:
         os.close(memory)
 
 
+class Places:
+    """Where processes have their areas: the next look at one need not read its mappings."""
+
+    def __init__(self, tables: frozenset[str]) -> None:
+        """Of each area these tables."""
+        self._tables = tables
+        self._known: dict[int, tuple[Segment, int]] = {}
+
+    def attach(self, pid: int) -> Area:
+        if pid in self._known:
+            # Gone with the process, or with its program when it became another one.
+            with contextlib.suppress(HakmemError, OSError, UnfinishedError):
+                return self._again(pid, *self._known[pid])
+            del self._known[pid]
+        area = attach(pid)
+        # An id of another namespace may be that of a stranger's segment here.
+        if same_ipc_namespace(pid):
+            place = next(s for s in segments(area.maps_text) if s.start == area.mapped_at)
+            self._known[pid] = place, area.pid
+        return area
+
+    def forget(self) -> None:
+        """The child of a fork may keep the area of a parent that has none any more."""
+        self._known.clear()
+
+    def _again(self, pid: int, segment: Segment, inner: int) -> Area:
+        with attached(pid, segment) as (read, size):
+            area = parse(read, size, f"process {pid}", self._tables)
+        if area.pid != inner:
+            raise UnfinishedError
+        return replace(area, mapped_at=segment.start, seen_as=pid)
+
+
 def pid_inside(pid: int) -> int:
     """The id in the innermost namespace, which is what the process itself writes."""
     try:
@@ -528,8 +573,8 @@ def _not_permitted(pid: int) -> str:
 # The format.
 
 
-def parse(read: Read, size: int, source: str) -> Area:
-    """What `read` reads; what its addresses mean is still missing."""
+def parse(read: Read, size: int, source: str, wanted: frozenset[str] | None = None) -> Area:
+    """What `read` reads, or of it only some tables; what its addresses mean is still missing."""
     head = read(0, HEADER.size)
     if len(head) < HEADER.size or not head.startswith(MAGIC):
         raise UnfinishedError
@@ -544,8 +589,13 @@ def parse(read: Read, size: int, source: str) -> Area:
         raise NoAreaError(f"{source}: its live area is damaged or cut off")
     texts = read(0, header_size)
     places = [HEADER.size + i * DESCRIPTOR.size for i in range(count)]
-    places.sort(key=lambda at: _rank(_text(texts, at, source)))
-    tables = [_copy(read, texts, at, area_size, source) for at in places]
+    names = {at: _text(texts, at, source) for at in places}
+    places.sort(key=lambda at: _rank(names[at]))
+    tables = [
+        _copy(read, texts, at, area_size, source)
+        for at in places
+        if wanted is None or names[at] in wanted
+    ]
     return Area(
         _text(texts, text, source),
         {table.name: table for table in tables},
@@ -564,17 +614,15 @@ def _copy(read: Read, texts: bytes, at: int, area_size: int, source: str) -> Tab
     # Read anew: `used` is to be as late as the rows.
     name, offset, stride, capacity, used, fields, _ = DESCRIPTOR.unpack(read(at, DESCRIPTOR.size))
     title = _shown(name.partition(b"\0")[0])
-    columns = _fields(_text(texts, fields, source), source)
-    width = struct.calcsize(_code(columns))
-    whole = all(stride % WORDS[f.kind][1] == 0 for f in columns)
-    if not 0 < width <= stride or not whole or offset + capacity * stride > area_size:
+    columns = _columns(_text(texts, fields, source), source)
+    if not columns.fit(stride) or offset + capacity * stride > area_size:
         raise NoAreaError(f"{source}: table '{title}' of its live area is damaged")
     # Threads that find a table full may have counted on.
     length = min(used, capacity) * stride
     data = read(offset, length)
     if title in REWRITTEN:
         data = _settled(data, read(offset, length), stride)
-    return Table(title, columns, capacity, stride, data)
+    return Table(title, columns.fields, capacity, stride, data)
 
 
 def _settled(first: bytes, second: bytes, stride: int) -> bytes:
@@ -587,16 +635,40 @@ def _settled(first: bytes, second: bytes, stride: int) -> bytes:
     )
 
 
-def _fields(text: str, source: str) -> tuple[Field, ...]:
+@dataclass(frozen=True)
+class _Columns:
+    fields: tuple[Field, ...]
+    width: int
+    widest: int
+
+    def fit(self, stride: int) -> bool:
+        """Whether rows may lie so far from each other, with every word in its place."""
+        return 0 < self.width <= stride and stride % self.widest == 0
+
+
+def _columns(text: str, source: str) -> _Columns:
+    try:
+        return _columns_of(text)
+    except ValueError as error:
+        raise NoAreaError(
+            f"{source}: its live area has a field '{error}', of no known type"
+        ) from None
+
+
+@lru_cache(SHAPES_KEPT)
+def _columns_of(text: str) -> _Columns:
     found = []
     for word in text.split():
         match = FIELD.fullmatch(word)
         if match is None:
-            raise NoAreaError(f"{source}: its live area has a field '{word}', of no known type")
+            raise ValueError(word)
         found.append(Field(match[1], match[2], int(match[3]) if match[3] else None))
-    return tuple(found)
+    fields = tuple(found)
+    widest = max((WORDS[f.kind][1] for f in fields), default=1)
+    return _Columns(fields, struct.calcsize(_code(fields)), widest)
 
 
+@lru_cache(SHAPES_KEPT)
 def _code(fields: tuple[Field, ...]) -> str:
     """A row's words at their natural alignment, as `struct` wants it."""
     code = "<"

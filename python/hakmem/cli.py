@@ -1,5 +1,6 @@
 """The command line: options, help, and which exit status a failure has."""
 
+import copy
 import importlib
 import json
 import os
@@ -24,9 +25,20 @@ WRAPPERS = ("run", "compare", "tune")
 WITH_ALL_PACKAGES = "pip install 'hakmem[lab,insight]'"
 
 
+# Of them nothing is shown where there is no clone.
+IN_CLONES_ONLY = ("setup", "build", "test", "bench")
+IN_CLONE = "./hakmem"
+
+
 def examples(*lines: str) -> str:
     """An epilog that click leaves as it is, line by line."""
-    return "\b\nExamples:\n" + "\n".join(f"  ./hakmem {line}" for line in lines)
+    return "\b\nExamples:\n" + "\n".join(f"  {IN_CLONE} {line}" for line in lines)
+
+
+def program_name() -> str:
+    """As the command line was called: in a clone, or as it is installed."""
+    context = click.get_current_context(silent=True)
+    return (context and context.find_root().info_name) or "hakmem"
 
 
 class Commands(click.Group):
@@ -46,15 +58,26 @@ class Commands(click.Group):
     }
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted([*super().list_commands(ctx), *self.separate])
+        names = sorted([*super().list_commands(ctx), *self.separate])
+        return names if ctx.obj else [name for name in names if name not in IN_CLONES_ONLY]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in self.separate:
-            return super().get_command(ctx, cmd_name)
-        module = importlib.import_module(self.separate[cmd_name])
-        command = getattr(module, cmd_name)
-        assert isinstance(command, click.Command)
-        return command
+        command = super().get_command(ctx, cmd_name)
+        if cmd_name in self.separate:
+            command = getattr(importlib.import_module(self.separate[cmd_name]), cmd_name)
+            assert isinstance(command, click.Command)
+        return command and self._as_called(command, ctx)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        click.Command.format_epilog(self._as_called(self, ctx), ctx, formatter)
+
+    @staticmethod
+    def _as_called(command: click.Command, ctx: click.Context) -> click.Command:
+        """With the examples as they are to be typed here."""
+        name = ctx.find_root().info_name or "hakmem"
+        called = copy.copy(command)
+        called.epilog = command.epilog and command.epilog.replace(f"{IN_CLONE} ", f"{name} ")
+        return called
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -71,7 +94,7 @@ class Commands(click.Group):
 @click.group(
     cls=Commands,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog=examples("run -- python3 -c 'print(\"hello\")'", "run", "test"),
+    epilog=examples("run -- python3 -c 'print(\"hello\")'", "run", "stats"),
 )
 @click.version_option(__version__, prog_name="hakmem")
 def cli() -> None:

@@ -98,7 +98,7 @@ def compare(
     case = command_case(command, timeout, driver, ready, launcher)
     glibc, *peers = available(clone)
     if not arms:
-        say_what_is_missing(peers)
+        say_what_is_missing(peers, clone)
     glibc = forced_glibc(glibc, find_program(command[0], os.environ))
     if glibc.preload:
         say(f"{command[0]} is linked with another malloc; the arm {glibc.name} forces glibc's")

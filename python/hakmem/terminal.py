@@ -18,8 +18,9 @@ STREAMS = {"stdin": "r", "stdout": "w", "stderr": "w"}
 
 
 def legible(name: str) -> str:
-    """The name of a file as text, also where its bytes are no UTF-8."""
-    return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    """The name of a file as text in one line, also where its bytes are no UTF-8."""
+    text = name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 def shortened(text: str) -> str:

@@ -330,7 +330,7 @@ def attach(pid: int) -> Area:
 def read_maps(pid: int) -> str:
     """/proc/PID/maps, or an error that says why not."""
     try:
-        return Path(f"/proc/{pid}/maps").read_text(errors="surrogateescape")
+        return mappings_text(pid, "maps")
     except (FileNotFoundError, ProcessLookupError):
         raise GoneError(f"there is no process {pid}") from None
     except PermissionError:
@@ -387,6 +387,16 @@ def _without_area(pid: int, parents: list[int]) -> NoAreaError:
     )
 
 
+def mappings_text(pid: int, name: str) -> str:
+    """Names in it may be of any bytes: what else ends a line elsewhere does not here."""
+    return Path(f"/proc/{pid}/{name}").read_bytes().decode(errors="surrogateescape")
+
+
+def mapped_name(text: str) -> str:
+    """The kernel writes the end of a line in a file's name as an escape, and nothing else."""
+    return text.replace(r"\012", "\n")
+
+
 def runs_hakmem(maps: str) -> bool:
     """Is the library mapped, under its own name?"""
     lines = _lines_with("libhakmem", maps)
@@ -396,7 +406,7 @@ def runs_hakmem(maps: str) -> bool:
 def _lines_with(text: str, maps: str) -> Iterator[re.Match[str]]:
     """Most lines of most processes are told from these without being taken apart."""
     if text in maps:
-        found = (MAPS_LINE.fullmatch(line) for line in maps.splitlines() if text in line)
+        found = (MAPS_LINE.fullmatch(line) for line in maps.split("\n") if text in line)
         yield from filter(None, found)
 
 

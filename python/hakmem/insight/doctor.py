@@ -12,7 +12,15 @@ from pathlib import Path
 
 from hakmem.elf import gains_privilege, missing_interpreter, program_behind, read_elf
 from hakmem.errors import HakmemError
-from hakmem.insight.area import MAPS_LINE, GoneError, NoAreaError, attach, read_maps, runs_hakmem
+from hakmem.insight.area import (
+    MAPS_LINE,
+    GoneError,
+    NoAreaError,
+    attach,
+    mapped_name,
+    read_maps,
+    runs_hakmem,
+)
 from hakmem.insight.findings import Report
 from hakmem.insight.library_settings import Setting, ask
 from hakmem.insight.numbers import numbers_of
@@ -209,7 +217,7 @@ def examine_process(pid: int, library: Path | None, root: Path = Path("/")) -> R
 
 
 def _mapped_files(maps: str) -> list[Mapped]:
-    names = dict.fromkeys(line["path"] for line in MAPS_LINE.finditer(maps))
+    names = dict.fromkeys(mapped_name(line["path"]) for line in MAPS_LINE.finditer(maps))
     return [
         Mapped(name.removesuffix(" (deleted)"), name.endswith(" (deleted)"))
         for name in names

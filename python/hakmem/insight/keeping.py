@@ -7,7 +7,7 @@ import contextlib
 import time
 from pathlib import Path
 
-from hakmem.insight.area import DESCRIPTOR, HEADER, Area, Saved, area_of
+from hakmem.insight.area import DESCRIPTOR, HEADER, Area, Saved, area_of, mappings_text
 from hakmem.insight.images import first_image, read_image
 from hakmem.insight.profile import NS_PER_MS, command_of, modules_of
 from hakmem.terminal import say
@@ -39,7 +39,7 @@ def _meaning(area: Area) -> str:
     maps = area.maps_text
     if area.seen_as:
         with contextlib.suppress(OSError):
-            maps = Path(f"/proc/{area.seen_as}/smaps").read_text(errors="surrogateescape") or maps
+            maps = mappings_text(area.seen_as, "smaps") or maps
     ids = area.build_ids or _build_ids(area)
     lines = [f"build-id {start:x} {value}\n" for start, value in ids.items()]
     saved = _as_of_now(area.seen_as) if area.seen_as else area.saved

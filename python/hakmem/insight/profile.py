@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from hakmem.insight.area import Area, Row, Saved, area_of, number, numbers, pid_of
+from hakmem.insight.area import Area, Row, Saved, area_of, mapped_name, number, numbers, pid_of
 from hakmem.insight.confidence import FEW, Interval, Sampled, of_samples, of_total
 from hakmem.insight.numbers import numbers_of
 from hakmem.terminal import legible
@@ -220,12 +220,12 @@ def modules_of(maps_text: str, build_ids: Mapping[int, str], pid: int = 0) -> tu
     """
     found = []
     file_ids: dict[str, str] = {}
-    for line in maps_text.splitlines():
-        match = MAPS_LINE.fullmatch(line.rstrip())
+    for line in maps_text.split("\n"):
+        match = MAPS_LINE.fullmatch(line)
         if match is None:
             continue
         start, end, offset = (int(match[i], 16) for i in (1, 2, 4))
-        path = match[5]
+        path = mapped_name(match[5])
         for address, build_id in build_ids.items():
             if path and start <= address < end:
                 file_ids[path] = build_id
@@ -352,10 +352,10 @@ def _point(row: Row) -> TimePoint:
 
 def _program(maps_text: str) -> str:
     """The file mapped first: of an ordinary program that is its own."""
-    for line in maps_text.splitlines():
-        match = MAPS_LINE.fullmatch(line.rstrip())
+    for line in maps_text.split("\n"):
+        match = MAPS_LINE.fullmatch(line)
         if match and match[5].startswith("/"):
-            return legible(match[5])
+            return legible(mapped_name(match[5]))
     return "?"
 
 

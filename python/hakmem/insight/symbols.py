@@ -16,7 +16,7 @@ from symbolic.symcache import SymCache
 
 from hakmem.insight.images import Image, first_image, read_image
 from hakmem.insight.profile import Module
-from hakmem.terminal import say
+from hakmem.terminal import legible, say
 
 DEBUG_FOLDER = Path("/usr/lib/debug")
 DELETED = " (deleted)"
@@ -160,8 +160,8 @@ class _File:
     @cached_property
     def _image(self) -> Image | None:
         """None, and said once, if the file is not the one that was mapped."""
-        name = self._module.path
-        if name.endswith(DELETED) and self._path == Path(name):
+        name = legible(self._module.path)
+        if self._module.path.endswith(DELETED) and self._path == Path(self._module.path):
             say(f"{name.removesuffix(DELETED)} is no longer there: its functions stay unnamed")
             return None
         image = read_image(self._path)

@@ -31,6 +31,7 @@ IN_USE_SHARE = 16
 SLACK_SHARE = 8
 
 
+OUTERMOST = "main"
 # What stands in place of a function's name.
 UNNAMED = re.compile(r"^0x|\+0x|^\[")
 
@@ -226,6 +227,8 @@ def _has_callers(e: Explanation, site: int) -> bool:
 
 
 def _who_calls(e: Explanation, site: int) -> str:
+    if frame(e, site) == OUTERMOST:
+        return f"hakmem report {e.target} says in which line"
     if _has_callers(e, site):
         return f"hakmem report {e.target} says who calls it"
     settings = e.holdings.area.row("settings")

@@ -232,6 +232,11 @@ def test_live_data_of_which_no_caller_is_known(unwind: int, action: str) -> None
     assert "says who calls" not in advice.action
 
 
+def test_nobody_asks_who_calls_main(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hakmem.insight.advice._named_site", lambda *_: "main")
+    assert fired(one_site())["top_site"].action == "hakmem report 42 says in which line"
+
+
 @pytest.mark.parametrize(
     ("path", "permissions", "text"),
     [

@@ -28,8 +28,12 @@ LAYOUT = b"1\0"
 HEADER = struct.Struct("<8sIIII")
 DESCRIPTOR = struct.Struct("<16sIIIIII")
 TABLES_MAX = 16
+# Of a file that is not damaged, until 2106.
+SECONDS_MOST = 1 << 32
 # Processes of one version have tables alike.
 SHAPES_KEPT = 256
+# No profile, and no text of rules, is longer: of a device or a disk's image nobody wants all.
+PROFILE_MOST, TEXT_MOST = 1 << 30, 16 << 20
 PAGE_SIZES = (4 << 10, 16 << 10, 64 << 10)
 WORDS: dict[str, tuple[Literal["I", "Q"], int]] = {"u32": ("I", 4), "u64": ("Q", 8)}
 # A row of words by the million is nobody's.
@@ -46,7 +50,7 @@ MAPS_LINE = re.compile(
 # With a number behind it, which is 0 of one without a key.
 SEGMENT_NAME = "/SYSV00000000"
 BUILD_ID = re.compile(r"^build-id ([0-9a-f]+) ([0-9a-f]+)\n?", re.MULTILINE)
-SAVED = re.compile(r"^saved (\d{1,18}) (\d{1,12}) (.*)\n?", re.MULTILINE)
+SAVED = re.compile(r'^saved (\d{1,12}) (\d{1,10}) (".*")\n?', re.MULTILINE)
 
 # A process that has just started may be writing its area: looked at this often before giving up.
 ATTEMPTS = 20
@@ -240,7 +244,9 @@ def load(path: Path) -> Area:
 def content_of(path: Path) -> bytes:
     """Of a file, or of a pipe, which can be read only once."""
     try:
-        return path.read_bytes()
+        with path.open("rb") as file:
+            head = file.read(len(MAGIC))
+            return head + file.read(PROFILE_MOST if head == MAGIC else TEXT_MOST)
     except FileNotFoundError:
         raise HakmemError(f"'{path}' is neither a process id nor a file") from None
     except IsADirectoryError:
@@ -269,13 +275,13 @@ def of_content(content: bytes, source: str) -> Area:
 
 def _saved(text: str) -> Saved | None:
     match = SAVED.search(text)
-    if match is None:
+    if match is None or int(match[2]) > SECONDS_MOST:
         return None
     try:
-        command = json.loads(match[3])
+        command = str(json.loads(match[3])).encode(errors="replace").decode()
     except ValueError:
-        command = None
-    return Saved(int(match[1]), int(match[2]), command if isinstance(command, str) else "")
+        command = ""
+    return Saved(int(match[1]), int(match[2]), command)
 
 
 def _check_figures(area: Area) -> None:

@@ -281,6 +281,18 @@ def test_what_is_kept_has_its_moment_and_its_command(hakmem: Run, tmp_path: Path
     assert stats["uptime_ms"] == kept["age_ms"]
 
 
+@pytest.mark.parametrize(
+    "line",
+    ["saved 1 99999999999 x", 'saved 1 9999999999 "x"', 'saved 2 3 "', r'saved 2 3 "\ud800"'],
+)
+def test_a_damaged_moment(hakmem: Run, file: Path, line: str) -> None:
+    file.write_bytes(file.read_bytes() + f"{line}\n".encode())
+    pprof = file.with_name("out.pb.gz")
+    for arguments in (["report", file], ["report", file, "--pprof", pprof]):
+        done = hakmem(*arguments)
+        assert done.returncode == 0, done.stderr
+
+
 def test_an_older_kept_file_is_read(hakmem: Run, file: Path) -> None:
     """Without the moment: that of the last change."""
     assert load(file).saved is None

@@ -60,7 +60,10 @@ class Outliving:
         """As the process has left it."""
         if self._found is None:
             return None
-        area = parse(self._found.read, self._found.size, f"process {self.pid}")
+        try:
+            area = parse(self._found.read, self._found.size, f"process {self.pid}")
+        except (HakmemError, UnfinishedError):
+            return None  # the program wrote where it should not
         return replace(area, maps_text=self._found.maps)
 
     def _look(self) -> None:

@@ -12,6 +12,7 @@ from tables import HOW_TO_SET, Setting, settings
 
 from hakmem import __version__
 from hakmem.cli import cli
+from hakmem.clone import Clone
 
 SETTINGS_HEAD = r"""
 .TH HAKMEM 7 "" "{version}" "hakmem"
@@ -46,7 +47,7 @@ def settings_page(rows: list[Setting]) -> str:
 
 def with_all_commands() -> click.Group:
     """The commands that are loaded only when called count as well."""
-    context = click.Context(cli, info_name="hakmem")
+    context = click.Context(cli, info_name="hakmem", obj=Clone(Path()))
     for name in cli.list_commands(context):
         command = cli.get_command(context, name)
         assert command is not None

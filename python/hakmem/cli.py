@@ -1,5 +1,6 @@
 """The command line: options, help, and which exit status a failure has."""
 
+import copy
 import importlib
 import json
 import os
@@ -19,12 +20,25 @@ from hakmem.terminal import prepare_streams, say
 USAGE_ERROR = 2
 INTERRUPTED = 130
 MEASURING = ("bench", "compare", "tune")
+# They start a program of the user's, whose exit statuses a failure of their own must not look like.
+WRAPPERS = ("run", "compare", "tune")
 WITH_ALL_PACKAGES = "pip install 'hakmem[lab,insight]'"
+
+
+# Of them nothing is shown where there is no clone.
+IN_CLONES_ONLY = ("setup", "build", "test", "bench")
+IN_CLONE = "./hakmem"
 
 
 def examples(*lines: str) -> str:
     """An epilog that click leaves as it is, line by line."""
-    return "\b\nExamples:\n" + "\n".join(f"  ./hakmem {line}" for line in lines)
+    return "\b\nExamples:\n" + "\n".join(f"  {IN_CLONE} {line}" for line in lines)
+
+
+def program_name() -> str:
+    """As the command line was called: in a clone, or as it is installed."""
+    context = click.get_current_context(silent=True)
+    return (context and context.find_root().info_name) or "hakmem"
 
 
 class Commands(click.Group):
@@ -44,21 +58,43 @@ class Commands(click.Group):
     }
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted([*super().list_commands(ctx), *self.separate])
+        names = sorted([*super().list_commands(ctx), *self.separate])
+        return names if ctx.obj else [name for name in names if name not in IN_CLONES_ONLY]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in self.separate:
-            return super().get_command(ctx, cmd_name)
-        module = importlib.import_module(self.separate[cmd_name])
-        command = getattr(module, cmd_name)
-        assert isinstance(command, click.Command)
-        return command
+        command = super().get_command(ctx, cmd_name)
+        if cmd_name in self.separate:
+            command = getattr(importlib.import_module(self.separate[cmd_name]), cmd_name)
+            assert isinstance(command, click.Command)
+        return command and self._as_called(command, ctx)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        click.Command.format_epilog(self._as_called(self, ctx), ctx, formatter)
+
+    @staticmethod
+    def _as_called(command: click.Command, ctx: click.Context) -> click.Command:
+        """With the examples as they are to be typed here."""
+        name = ctx.find_root().info_name or "hakmem"
+        called = copy.copy(command)
+        called.epilog = command.epilog and command.epilog.replace(f"{IN_CLONE} ", f"{name} ")
+        return called
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """One that is not there may be like any that is, loaded or not."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.NoSuchCommand as error:
+            raise click.NoSuchCommand(
+                error.command_name, possibilities=self.list_commands(ctx), ctx=ctx
+            ) from None
 
 
 @click.group(
     cls=Commands,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog=examples("run -- python3 -c 'print(\"hello\")'", "run", "test"),
+    epilog=examples("run -- python3 -c 'print(\"hello\")'", "run", "stats"),
 )
 @click.version_option(__version__, prog_name="hakmem")
 def cli() -> None:
@@ -209,8 +245,8 @@ def test(
 
 def main(arguments: list[str] | None = None) -> int:
     words = sys.argv[1:] if arguments is None else arguments
-    running = words[:1] == ["run"]
-    failed = OWN_FAILURE if running else 1
+    wraps = bool(words) and words[0] in WRAPPERS
+    failed = OWN_FAILURE if wraps else 1
     if words[:1] and words[0] in MEASURING:
         # Told to end they do as with Ctrl-C: what is known is said, and nothing of a run stays.
         signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -228,7 +264,7 @@ def main(arguments: list[str] | None = None) -> int:
         return USAGE_ERROR
     except click.ClickException as error:
         error.show()
-        return OWN_FAILURE if running else USAGE_ERROR
+        return OWN_FAILURE if wraps else USAGE_ERROR
     except HakmemError as error:
         say(str(error))
         return error.status or failed

@@ -54,15 +54,27 @@ def _has_loader(file: BinaryIO, bits: int, order: str) -> bool:
 
 def program_behind(path: Path) -> Path:
     """The file the kernel ends up loading: for a script its interpreter, looked up behind env."""
+    name = _interpreter(path)
+    found = shutil.which(name) if name and "/" not in name else name
+    return Path(found) if found and Path(found).is_file() else path
+
+
+def missing_interpreter(path: Path) -> str | None:
+    """What a script wants to be run by, if that is not there."""
+    name = _interpreter(path)
+    there = name is None or (Path(name).is_file() if "/" in name else shutil.which(name))
+    return None if there else name
+
+
+def _interpreter(path: Path) -> str | None:
+    """As the script names it; behind env it may be a bare name."""
     with path.open("rb") as file:
         line = file.readline(256)
-    if not line.startswith(b"#!"):
-        return path
-    words = os.fsdecode(line[2:]).split()
-    if words and Path(words[0]).name == "env" and len(words) > 1:
-        words = [word for word in words[1:] if not word.startswith("-") and "=" not in word]
-        words = [shutil.which(words[0]) or ""] if words else []
-    return Path(words[0]) if words and Path(words[0]).is_file() else path
+    words = os.fsdecode(line[2:]).split() if line.startswith(b"#!") else []
+    if words and Path(words[0]).name == "env" and Path(words[0]).is_file():
+        named = [word for word in words[1:] if not word.startswith("-") and "=" not in word]
+        words = named or words
+    return words[0] if words else None
 
 
 def gains_privilege(path: Path) -> bool:

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from hakmem.elf import preload_obstacle, program_behind
+from hakmem.elf import missing_interpreter, preload_obstacle, program_behind
 from hakmem.errors import CANNOT_RUN, NOT_FOUND, HakmemError
-from hakmem.insight.programs import Program, read_program
+from hakmem.insight.programs import Program, harm, read_program
 from hakmem.terminal import say, shortened
 
 LOADERS_REASON = re.compile(r"cannot be preloaded \((.*)\): ignored")
@@ -111,7 +111,7 @@ def become(command: Sequence[str], environment: Mapping[str, str]) -> NoReturn:
         words = _script(path, command) if error.errno == errno.ENOEXEC else None
         if words:
             os.execve(words[0], words, environment)
-        raise _refused(command, error) from error
+        raise _refused(path, command, error) from error
 
 
 def start(command: Sequence[str], environment: Mapping[str, str], mask: Iterable[int]) -> int:
@@ -129,7 +129,7 @@ def start(command: Sequence[str], environment: Mapping[str, str], mask: Iterable
         words = _script(path, command) if error.errno == errno.ENOEXEC else None
         if words:
             return spawn(words[0], words)
-        raise _refused(command, error) from error
+        raise _refused(path, command, error) from error
 
 
 def _checked(
@@ -137,21 +137,31 @@ def _checked(
 ) -> tuple[Path, Mapping[str, str]]:
     """The program, and what it is started with."""
     path = find_program(command[0], environment)
-    program = _program(path)
-    if program and program.sanitizer:
-        say(f"warning: {path} is built with {program.sanitizer}, so it is started without hakmem")
+    program = started_by(path)
+    if program and (reason := harm(program)):
+        say(f"warning: {program.path} {reason}, so it is started without hakmem")
         return path, _without_preload(environment)
-    obstacle = preload_obstacle(path)
-    if obstacle and not (program and program.has_hakmem):
-        say(f"warning: {obstacle}, so hakmem does not act on it")
+    if reason := obstacle(path):
+        say(f"warning: {reason}, so hakmem does not act on it")
     return path, environment
 
 
-def _program(path: Path) -> Program | None:
+def started_by(path: Path) -> Program | None:
+    """What its file tells; of a script its interpreter."""
     try:
         return read_program(program_behind(path))
     except OSError:
         return None
+
+
+def obstacle(path: Path) -> str | None:
+    """Why a preloaded library does not act on it, which does no harm; None: nothing is known."""
+    program = started_by(path)
+    if program and program.has_hakmem:
+        return None
+    if program and program.defined:
+        return f"{program.path} defines {program.own_malloc} itself"
+    return preload_obstacle(path)
 
 
 def _without_preload(environment: Mapping[str, str]) -> dict[str, str]:
@@ -163,9 +173,23 @@ def _without_preload(environment: Mapping[str, str]) -> dict[str, str]:
     return result
 
 
-def _refused(command: Sequence[str], error: OSError) -> HakmemError:
+def _refused(path: Path, command: Sequence[str], error: OSError) -> HakmemError:
     status = NOT_FOUND if error.errno == errno.ENOENT else CANNOT_RUN
-    return HakmemError(f"{shortened(command[0])}: {error.strerror}", status)
+    reason = f"{error.strerror}"
+    if status == NOT_FOUND and (missing := _missing(path)):
+        reason = f"{missing}, which is to run it, is not there"
+    return HakmemError(f"{shortened(command[0])}: {reason}", status)
+
+
+def _missing(path: Path) -> str | None:
+    """The interpreter of a script, or the loader of a program, if that is what is not there."""
+    program = started_by(path)
+    if program and not Path(program.interpreter).exists():
+        return program.interpreter
+    try:
+        return missing_interpreter(path)
+    except OSError:
+        return None
 
 
 def _script(path: Path, command: Sequence[str]) -> list[str] | None:

@@ -6,7 +6,7 @@ import contextlib
 import io
 import os
 import sys
-from typing import TYPE_CHECKING, TextIO
+from typing import IO, TYPE_CHECKING, Any, TextIO
 
 from hakmem.errors import HakmemError
 
@@ -18,8 +18,9 @@ STREAMS = {"stdin": "r", "stdout": "w", "stderr": "w"}
 
 
 def legible(name: str) -> str:
-    """The name of a file as text, also where its bytes are no UTF-8."""
-    return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    """The name of a file as text in one line, also where its bytes are no UTF-8."""
+    text = name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 def shortened(text: str) -> str:
@@ -57,12 +58,22 @@ def prepare_streams() -> None:
     """Before anything else is opened, which would get the number of a stream that is closed."""
     for name, mode in STREAMS.items():
         if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: PTH123, SIM115
+            setattr(sys, name, _closed_output() if name == "stdout" else _nothing(mode))
     for name, kind in (("stdout", _Output), ("stderr", _Errors)):
         stream = getattr(sys, name)
         # Not those of a test, say.
         if stream is getattr(sys, f"__{name}__"):
             setattr(sys, name, _stream(stream, kind))
+
+
+def _nothing(mode: str) -> IO[Any]:
+    return open(os.devnull, mode, encoding="utf-8")  # noqa: PTH123
+
+
+def _closed_output() -> TextIO:
+    """It refuses what is written, for nobody would learn that it went nowhere."""
+    raw = _Output(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC), "wb")
+    return io.TextIOWrapper(io.BufferedWriter(raw), encoding="utf-8", errors="backslashreplace")
 
 
 def _stream(standard: TextIO, kind: type[io.FileIO]) -> TextIO:

@@ -168,7 +168,8 @@ def test_front_door_lists_the_commands(tmp_path: Path) -> None:
     assert before.returncode == 0
     assert list(tmp_path.iterdir()) == [tmp_path / "hakmem"]
     command = [sys.executable, "-I", "-m", "hakmem", "--help"]
-    after = subprocess.run(command, capture_output=True, text=True, check=True)
+    clone = os.environ | {"CLONE_OF_HAKMEM": str(tmp_path)}
+    after = subprocess.run(command, capture_output=True, text=True, check=True, env=clone)
     assert commands_in(before.stdout) == commands_in(after.stdout)
 
 

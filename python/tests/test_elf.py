@@ -8,7 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from hakmem.elf import gains_privilege, preload_obstacle, program_behind, read_elf
+from hakmem.elf import (
+    gains_privilege,
+    missing_interpreter,
+    preload_obstacle,
+    program_behind,
+    read_elf,
+)
 
 MACHINE_OF_NOBODY = 0x7A7A
 
@@ -64,6 +70,7 @@ def test_script_leads_to_its_interpreter(tmp_path: Path) -> None:
     assert program_behind(script).name == "sh"
     script.write_text("#!/no/such/thing\n")
     assert program_behind(script) == script
+    assert missing_interpreter(script) == "/no/such/thing"
 
 
 def test_set_user_id(tmp_path: Path) -> None:

@@ -129,3 +129,27 @@ def test_warning_about_static_program(
     result = hakmem("run", "--library", marker_library, program)
     assert result.returncode == 5
     assert "statically linked" in result.stderr
+
+
+@pytest.mark.parametrize(("typed", "guess"), [("stat", "'stats'"), ("xyzzy", None)])
+def test_a_command_is_guessed_only_if_alike(hakmem: Run, typed: str, guess: str | None) -> None:
+    said = hakmem(typed).stderr
+    assert ("Did you mean" in said) == (guess is not None)
+    assert guess is None or guess in said
+
+
+def test_help_is_for_where_it_is_called(hakmem: Run) -> None:
+    """What only a clone has is not shown by an installed command."""
+    installed = {"CLONE_OF_HAKMEM": ""}
+    for command in ("run", "report", "compare"):
+        assert f"\n    ./hakmem {command}" in hakmem(command, "--help").stdout
+        said = hakmem(command, "--help", environment=installed).stdout
+        assert f"\n    hakmem {command}" in said
+        assert "./hakmem" not in said
+    for environment, shown in (({}, True), (installed, False)):
+        said = hakmem("--help", environment=environment).stdout
+        assert all(
+            (f"\n  {name} " in said) == shown for name in ("setup", "build", "test", "bench")
+        )
+        assert "\n  stats " in said
+    assert "in a clone" in hakmem("build", environment=installed).stderr

@@ -31,6 +31,7 @@ struct live_header {
 
 /* A profile in a file is a copy of the area (tables at their places, the rest holes) and behind it, at
  * area_size, the process' /proc/self/smaps (or maps, on a kernel without) and then a line "build-id START HEX" per
- * loaded object. */
+ * loaded object. `report --save` adds a line "saved MS SECONDS JSON": when (CLOCK_MONOTONIC, and since 1970), and the
+ * process' command line. */
 
 #endif

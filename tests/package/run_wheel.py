@@ -22,7 +22,7 @@ def check_missing_package(hakmem: Path) -> None:
     """What needs more than the wheel brings along says so."""
     command = [hakmem, "compare", "--", "true"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S)
-    if done.returncode != 1 or "pip install 'hakmem[lab,insight]'" not in done.stderr:
+    if done.returncode != 125 or "pip install 'hakmem[lab,insight]'" not in done.stderr:
         sys.exit(f"FAILED: compare ended with {done.returncode} and said:\n{done.stderr}")
     if "Traceback" in done.stderr:
         sys.exit(f"FAILED: compare did not end in words:\n{done.stderr}")

@@ -227,7 +227,7 @@ def _arms(choice: Choice) -> tuple[list[Arm], str, str]:
         return sides, sides[1].name, sides[0].name
     ready = available(choice.clone)
     if not choice.arms:
-        say_what_is_missing(ready)
+        say_what_is_missing(ready, choice.clone)
     hakmem = hakmem_arm(choice.library, choice.clone)
     arms = chosen_arms(choice.arms, ready, hakmem, choice.clone)
     names = [arm.name for arm in arms]

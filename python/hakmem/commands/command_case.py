@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from hakmem.commands.options import Duration
+from hakmem.elf import preload_obstacle
 from hakmem.errors import HakmemError
-from hakmem.launch import find_program
+from hakmem.insight.programs import harm
+from hakmem.launch import find_program, started_by
 from hakmem.terminal import say, shortened
 
 if TYPE_CHECKING:
@@ -55,14 +57,10 @@ def case_options(command: Command) -> Command:
 def command_case(
     command: Sequence[str], timeout: float, driver: str | None, ready: str | None, launcher: Path
 ) -> Case:
-    from hakmem.elf import preload_obstacle
     from hakmem.lab import serve
     from hakmem.lab.model import Case
 
-    program = find_program(command[0], os.environ)
-    obstacle = preload_obstacle(program)
-    if obstacle:
-        raise HakmemError(f"{obstacle}: no other allocator can be preloaded into it")
+    _check_preloading(find_program(command[0], os.environ))
     words = tuple(command)
     if driver is not None:
         _check_driver(driver)
@@ -86,6 +84,21 @@ def command_case(
         group="command",
         self_preloading=driver is not None,
     )
+
+
+def _check_preloading(path: Path) -> None:
+    """All arms would be the same, or end at once."""
+    program = started_by(path)
+    ends = harm(program) if program else None
+    obstacle = f"{program.path} {ends}" if program and ends else preload_obstacle(path)
+    if obstacle:
+        raise HakmemError(f"{obstacle}: no other allocator can be preloaded into it")
+    if program and program.defined:
+        # What it starts may have the C library's.
+        say(
+            f"warning: {program.path} defines {program.own_malloc} itself, "
+            "so other allocators do not act on it"
+        )
 
 
 def _check_driver(driver: str) -> None:

@@ -74,7 +74,8 @@ def compare(
 
     Without --budget and --rounds it takes two minutes, or as long as six rounds need.
 
-    The exit status is 0 whenever a comparison could be made, even if CMD failed under one of them.
+    The exit status is 0 whenever a comparison could be made, even if CMD failed under one of them;
+    125 if none could, 126 if CMD cannot be run, 127 if it is not there.
     """
     from hakmem.commands.output import Targets, command_line
     from hakmem.lab.arms import (
@@ -97,7 +98,7 @@ def compare(
     case = command_case(command, timeout, driver, ready, launcher)
     glibc, *peers = available(clone)
     if not arms:
-        say_what_is_missing(peers)
+        say_what_is_missing(peers, clone)
     glibc = forced_glibc(glibc, find_program(command[0], os.environ))
     if glibc.preload:
         say(f"{command[0]} is linked with another malloc; the arm {glibc.name} forces glibc's")

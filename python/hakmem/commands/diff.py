@@ -65,7 +65,7 @@ def diff(
     if as_json:
         click.echo(json.dumps([_as_json(one) for one in found], indent=1))
     elif not (html or collapsed):
-        _print(found, view.noun)
+        print_changes(found, view.noun)
     return 0
 
 
@@ -81,31 +81,35 @@ def _side(target: str) -> Side:
     return Side(profile, stacks_of(profile, Symbols(profile.modules)))
 
 
-def _print(found: Sequence[Change], noun: str) -> None:
-    from rich.console import Console
+def print_changes(found: Sequence[Change], noun: str) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from hakmem.insight.words import size_text
+    from hakmem.insight.printing import printing
+    from hakmem.insight.terminal import callers
+    from hakmem.insight.words import many_text, size_text
 
     table = Table(box=None, header_style="dim", pad_edge=False)
     for heading in ("change", "before", "after"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("allocated by", overflow="fold")
-    for one in found[:SHOWN]:
+    changed = [one for one in found if one.bytes]
+    for one in changed[:SHOWN]:
         ink = ("red" if one.bytes > 0 else "green") if one.is_sure else "dim"
-        callers = " < ".join(frame.function for frame in one.frames if frame is not one.culprit)
         table.add_row(
             Text(f"{'+' if one.bytes > 0 else ''}{size_text(one.bytes)}", style=ink),
             size_text(one.before.value),
             size_text(one.after.value),
-            Text(one.culprit.function, style="bold").append(f" < {callers}", style="dim"),
+            callers(one.frames, most=None),
         )
-    console = Console()
-    console.print(f"bytes {noun}; in colour where it is more than chance", style="dim")
-    console.print(table)
-    if len(found) > SHOWN:
-        console.print(f"and {len(found) - SHOWN} smaller changes: --html FILE shows them")
+    with printing() as console:
+        if not changed:
+            console.print(f"Nothing has changed: {many_text(len(found), 'call stack')} {noun}")
+            return
+        console.print(f"bytes {noun}; in colour where it is more than chance", style="dim")
+        console.print(table)
+        if len(changed) > SHOWN:
+            console.print(f"and {len(changed) - SHOWN} smaller changes: --html FILE shows them")
 
 
 def _as_json(one: Change) -> dict[str, object]:

@@ -5,7 +5,6 @@ import os
 from pathlib import Path
 
 import click
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -13,9 +12,8 @@ from hakmem.cli import examples
 from hakmem.clone import INSTALLED_LIBRARY, Clone
 from hakmem.insight.doctor import examine_command, examine_machine, examine_process
 from hakmem.insight.findings import Report
+from hakmem.insight.printing import printing
 
-# Wide enough where no terminal says how wide it is.
-PLAIN_WIDTH = 120
 COLOURS = {"ok": "green", "note": "yellow", "problem": "bold red"}
 
 
@@ -77,10 +75,6 @@ def _built_library(clone: Clone | None) -> Path | None:
 
 
 def _print(report: Report, problems: bool) -> None:
-    console = Console(highlight=False, soft_wrap=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, width=PLAIN_WIDTH)
-    console.print(_headline(report))
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column(no_wrap=True)
     table.add_column(no_wrap=True)
@@ -92,10 +86,12 @@ def _print(report: Report, problems: bool) -> None:
         table.add_row(verdict, finding.topic, Text(finding.text))
         if finding.remedy:
             table.add_row("", "", Text(f"-> {finding.remedy}", "dim"))
-    console.print(table)
-    if report.settings:
-        console.print()
-        console.print(_settings(report))
+    with printing() as console:
+        console.print(_headline(report))
+        console.print(table)
+        if report.settings:
+            console.print()
+            console.print(_settings(report))
 
 
 def _headline(report: Report) -> Text:

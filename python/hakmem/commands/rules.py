@@ -5,10 +5,10 @@ from pathlib import Path
 
 import click
 
-from hakmem.cli import examples
+from hakmem.cli import examples, program_name
 from hakmem.commands.options import file_path
-from hakmem.commands.printing import printed
 from hakmem.errors import HakmemError
+from hakmem.insight.printing import printed
 from hakmem.insight.rules import Known, fitting, merged, rules_of, rules_table, rules_text
 from hakmem.terminal import say
 from hakmem.written import write_file
@@ -54,4 +54,4 @@ def _write(path: Path, known: list[Known]) -> None:
     if len(kept) < len(known):
         say(f"left out: the {len(known) - len(kept)} with the least evidence; a file holds 32 KiB")
     write_file(path, rules_text(kept))
-    say(f"written: {path}; begin a run with it: ./hakmem run --conf rules:{path} -- CMD")
+    say(f"written: {path}; begin a run with it: {program_name()} run --conf rules:{path} -- CMD")

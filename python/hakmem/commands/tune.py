@@ -11,7 +11,7 @@ import click
 from hakmem.clone import Clone, profile_folder
 from hakmem.commands.command_case import case_options, command_case, show_failure
 from hakmem.commands.options import Duration, file_path, library_option, seed_option
-from hakmem.errors import HakmemError
+from hakmem.errors import OWN_FAILURE, HakmemError
 from hakmem.terminal import say
 from hakmem.written import try_file, write_file
 
@@ -105,7 +105,8 @@ def tune(
     CMD is started many times: it should do the same each time, and leave nothing behind that
     changes the next run. What it prints is hidden. With --driver, CMD is a server.
 
-    The exit status is 0, or 130 after Ctrl-C or SIGTERM, whatever was found.
+    The exit status is 0, or 130 after Ctrl-C or SIGTERM, whatever was found; 125 if nothing could
+    be, 126 if CMD cannot be run, 127 if it is not there.
     """
     from hakmem.build import ensure_library
     from hakmem.commands.output import command_line
@@ -170,7 +171,7 @@ def _conclude(
     interrupted = search.ending is Ending.INTERRUPTED
     if not search.duels:
         say(f"no two arms were compared: {search.ending}")
-        return INTERRUPTED if interrupted else 1
+        return INTERRUPTED if interrupted else OWN_FAILURE
     host, when = describe_host(), now()
     if json_file != STDOUT:
         result_console().print(report.table(search))

@@ -3,12 +3,9 @@
 import json
 
 import click
-from rich.console import Console
 
 from hakmem.cli import examples
-
-# Lines of a table in a file or a pipe.
-FILE_WIDTH = 120
+from hakmem.insight.printing import printing
 
 
 @click.command(
@@ -37,12 +34,11 @@ def why(target: str, every: bool, classes: bool, threads: bool, as_json: bool) -
     if as_json:
         click.echo(json.dumps(view.as_json(seen, found), indent=2))
         return 0
-    console = Console(soft_wrap=True, highlight=False, markup=False)
-    if not console.is_terminal:
-        console.width = FILE_WIDTH
-    view.print_explanation(console, seen, found, every)
-    if classes:
-        view.print_classes(console, seen)
-    if threads:
-        view.print_threads(console, seen)
+    with printing() as console:
+        console.soft_wrap = True
+        view.print_explanation(console, seen, found, every)
+        if classes:
+            view.print_classes(console, seen)
+        if threads:
+            view.print_threads(console, seen)
     return 0

@@ -13,7 +13,7 @@ from hakmem.insight import elsewhere
 from hakmem.insight.area import number
 from hakmem.insight.elsewhere import Part, largest
 from hakmem.insight.inside import ClassMemory
-from hakmem.insight.naming import naming_of
+from hakmem.insight.naming import CALLED_BY, naming_of
 from hakmem.insight.smaps import Mapping
 from hakmem.insight.why import Explanation
 from hakmem.insight.words import many_text, size_text
@@ -31,6 +31,7 @@ IN_USE_SHARE = 16
 SLACK_SHARE = 8
 
 
+OUTERMOST = "main"
 # What stands in place of a function's name.
 UNNAMED = re.compile(r"^0x|\+0x|^\[")
 
@@ -198,17 +199,45 @@ def _site_of_class(e: Explanation, c: ClassMemory) -> str:
 
 def frame(e: Explanation, site: int) -> str:
     """The innermost caller that is no allocator, by name or as file and offset; empty: unknown."""
+    addresses = _stack(e, site)
+    own = _own(e, addresses)
+    return _named_site(e, addresses) or _place(e, own[0]) if own else ""
+
+
+def _stack(e: Explanation, site: int) -> list[int]:
     area = e.holdings.area
     sites = area.table("sites").rows()
     if site >= len(sites):
-        return ""
+        return []
     row = sites[site]
     first, depth = number(row, "stack"), number(row, "depth")
     stacks = area.table("stacks")
-    addresses = [number(r, "address") for r in stacks.rows()[first : first + depth]]
-    places = [place for place in (_place(e, address) for address in addresses) if place]
-    own = [p for p in places if "/libhakmem" not in p and "/libc.so" not in p]
-    return _named_site(e, addresses) or own[0] if own else ""
+    return [number(r, "address") for r in stacks.rows()[first : first + depth]]
+
+
+def _own(e: Explanation, addresses: list[int]) -> list[int]:
+    """Those in the program and its libraries, but the allocator's and the C library's."""
+    places = ((address, _place(e, address)) for address in addresses)
+    return [a for a, p in places if p and "/libhakmem" not in p and "/libc.so" not in p]
+
+
+def _has_callers(e: Explanation, site: int) -> bool:
+    """Whether more is known than the function that is named."""
+    return CALLED_BY in naming_of(e.holdings.area, 2)(_own(e, _stack(e, site)))
+
+
+def _who_calls(e: Explanation, site: int) -> str:
+    if frame(e, site) == OUTERMOST:
+        return f"hakmem report {e.target} says in which line"
+    if _has_callers(e, site):
+        return f"hakmem report {e.target} says who calls it"
+    settings = e.holdings.area.row("settings")
+    if settings.get("profile_unwind"):
+        return "who calls it is not known"
+    return (
+        "who calls it is not known, for want of frame pointers: start the program with "
+        "HAKMEM_PROFILE_UNWIND=1, and hakmem report says it"
+    )
 
 
 def _named_site(e: Explanation, addresses: list[int]) -> str:
@@ -271,7 +300,7 @@ def top_site(e: Explanation) -> Advice | None:
         size,
         PERHAPS,
         f"live data: one call site, {place}, holds about {size_text(size)}",
-        f"hakmem report {e.target} says who calls it",
+        _who_calls(e, best),
         f"{many_text(number(rows[best], 'live_samples'), 'live sample')}; "
         f"{e.share(size) * 100:.0f} % of RSS",
     )

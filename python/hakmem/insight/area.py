@@ -7,6 +7,7 @@ import contextlib
 import ctypes
 import errno
 import itertools
+import json
 import os
 import pwd
 import re
@@ -14,7 +15,7 @@ import struct
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Literal
 
@@ -27,6 +28,12 @@ LAYOUT = b"1\0"
 HEADER = struct.Struct("<8sIIII")
 DESCRIPTOR = struct.Struct("<16sIIIIII")
 TABLES_MAX = 16
+# Of a file that is not damaged, until 2106.
+SECONDS_MOST = 1 << 32
+# Processes of one version have tables alike.
+SHAPES_KEPT = 256
+# No profile, and no text of rules, is longer: of a device or a disk's image nobody wants all.
+PROFILE_MOST, TEXT_MOST = 1 << 30, 16 << 20
 PAGE_SIZES = (4 << 10, 16 << 10, 64 << 10)
 WORDS: dict[str, tuple[Literal["I", "Q"], int]] = {"u32": ("I", 4), "u64": ("Q", 8)}
 # A row of words by the million is nobody's.
@@ -40,7 +47,10 @@ MAPS_LINE = re.compile(
     r"(?P<start>[0-9a-f]+)-(?P<end>[0-9a-f]+) .{4} [0-9a-f]+ [0-9a-f]+:[0-9a-f]+ "
     r"(?P<inode>\d+) +(?P<path>.+)"
 )
+# With a number behind it, which is 0 of one without a key.
+SEGMENT_NAME = "/SYSV00000000"
 BUILD_ID = re.compile(r"^build-id ([0-9a-f]+) ([0-9a-f]+)\n?", re.MULTILINE)
+SAVED = re.compile(r'^saved (\d{1,12}) (\d{1,10}) (".*")\n?', re.MULTILINE)
 
 # A process that has just started may be writing its area: looked at this often before giving up.
 ATTEMPTS = 20
@@ -79,8 +89,8 @@ class NoFieldError(HakmemError, KeyError):
     __str__ = Exception.__str__  # KeyError's is for a key
 
 
-class _UnfinishedError(Exception):
-    """The area is just being made."""
+class UnfinishedError(Exception):
+    """The area is just being made, or this is none."""
 
 
 @dataclass(frozen=True)
@@ -159,6 +169,18 @@ def numbers(row: Row, name: str) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True)
+class Saved:
+    """What `report --save` knows of the process and its tables do not tell."""
+
+    ms: int  # of CLOCK_MONOTONIC, as all in the tables
+    at: int  # seconds since 1970
+    command: str
+
+    def line(self) -> str:
+        return f"saved {self.ms} {self.at} {json.dumps(self.command)}\n"
+
+
+@dataclass(frozen=True)
 class Area:
     """A copy of the tables of one process."""
 
@@ -174,6 +196,8 @@ class Area:
     # What describes the tables, and how far they reach.
     header: bytes = field(default=b"", repr=False)
     size: int = 0
+    # None of a running process, and of a file that the process itself has written.
+    saved: Saved | None = None
 
     def table(self, name: str) -> Table:
         if name not in self.tables:
@@ -214,32 +238,50 @@ def pid_of(target: str) -> int | None:
 
 
 def load(path: Path) -> Area:
-    source = f"'{path}'"
+    return of_content(content_of(path), f"'{path}'")
+
+
+def content_of(path: Path) -> bytes:
+    """Of a file, or of a pipe, which can be read only once."""
     try:
         with path.open("rb") as file:
-            return _load(source, file.fileno())
+            head = file.read(len(MAGIC))
+            return head + file.read(PROFILE_MOST if head == MAGIC else TEXT_MOST)
     except FileNotFoundError:
-        raise HakmemError(f"{source} is neither a process id nor a file") from None
+        raise HakmemError(f"'{path}' is neither a process id nor a file") from None
     except IsADirectoryError:
-        raise HakmemError(f"{source} is a folder, not a profile") from None
+        raise HakmemError(f"'{path}' is a folder, not a profile") from None
     except OSError as error:
         raise HakmemError(f"'{shortened(str(path))}' cannot be read: {error.strerror}") from None
-    except _UnfinishedError:
-        raise HakmemError(f"{source} is not a profile of hakmem, or not a whole one") from None
 
 
-def _load(source: str, descriptor: int) -> Area:
-    size = os.fstat(descriptor).st_size
+def of_content(content: bytes, source: str) -> Area:
+    """The profile in it; `source` is where it is from."""
 
     def read(offset: int, length: int) -> bytes:
-        return os.pread(descriptor, length, offset)
+        return content[offset : offset + length]
 
-    area = _parse(read, size, source)
-    text = read(area.size, size - area.size).decode(errors="surrogateescape")
+    try:
+        area = parse(read, len(content), source)
+    except UnfinishedError:
+        raise HakmemError(f"{source} is not a profile of hakmem, or not a whole one") from None
+    text = content[area.size :].decode(errors="surrogateescape")
     ids = {int(start, 16): value for start, value in BUILD_ID.findall(text)}
-    area = replace(area, maps_text=BUILD_ID.sub("", text), build_ids=ids)
+    maps = SAVED.sub("", BUILD_ID.sub("", text))
+    area = replace(area, maps_text=maps, build_ids=ids, saved=_saved(text))
     _check_figures(area)
     return area
+
+
+def _saved(text: str) -> Saved | None:
+    match = SAVED.search(text)
+    if match is None or int(match[2]) > SECONDS_MOST:
+        return None
+    try:
+        command = str(json.loads(match[3])).encode(errors="replace").decode()
+    except ValueError:
+        command = ""
+    return Saved(int(match[1]), int(match[2]), command)
 
 
 def _check_figures(area: Area) -> None:
@@ -286,7 +328,7 @@ def attach(pid: int) -> Area:
     for _ in range(ATTEMPTS):
         try:
             return _attach(pid, read_maps(pid))
-        except _UnfinishedError:
+        except UnfinishedError:
             time.sleep(PAUSE_S)
     raise NoAreaError(f"process {pid} is still making its live area; try again")
 
@@ -294,7 +336,7 @@ def attach(pid: int) -> Area:
 def read_maps(pid: int) -> str:
     """/proc/PID/maps, or an error that says why not."""
     try:
-        return Path(f"/proc/{pid}/maps").read_text(errors="surrogateescape")
+        return mappings_text(pid, "maps")
     except (FileNotFoundError, ProcessLookupError):
         raise GoneError(f"there is no process {pid}") from None
     except PermissionError:
@@ -303,18 +345,18 @@ def read_maps(pid: int) -> str:
 
 def _attach(pid: int, maps: str) -> Area:
     source = f"process {pid}"
-    inner = _pid_inside(pid)
+    inner = pid_inside(pid)
     parents: list[int] = []
     refusals: list[NoAreaError] = []
     unfinished = False
-    for segment in _segments(maps):
+    for segment in segments(maps):
         try:
             with _opened(pid, segment) as (read, size):
                 magic = read(0, len(MAGIC + LAYOUT))
                 unfinished = unfinished or not any(magic)
                 if not magic.startswith(MAGIC):
                     continue
-                area = _parse(read, size, source)
+                area = parse(read, size, source)
         except NoAreaError as error:
             refusals.append(error)
             continue
@@ -327,7 +369,7 @@ def _attach(pid: int, maps: str) -> Area:
     if refusals:
         raise refusals[0]
     if unfinished:
-        raise _UnfinishedError
+        raise UnfinishedError
     raise _without_area(pid, parents)
 
 
@@ -351,9 +393,27 @@ def _without_area(pid: int, parents: list[int]) -> NoAreaError:
     )
 
 
+def mappings_text(pid: int, name: str) -> str:
+    """Names in it may be of any bytes: what else ends a line elsewhere does not here."""
+    return Path(f"/proc/{pid}/{name}").read_bytes().decode(errors="surrogateescape")
+
+
+def mapped_name(text: str) -> str:
+    """The kernel writes the end of a line in a file's name as an escape, and nothing else."""
+    return text.replace(r"\012", "\n")
+
+
 def runs_hakmem(maps: str) -> bool:
     """Is the library mapped, under its own name?"""
-    return any("libhakmem" in line["path"].rpartition("/")[2] for line in MAPS_LINE.finditer(maps))
+    lines = _lines_with("libhakmem", maps)
+    return any("libhakmem" in line["path"].rpartition("/")[2] for line in lines)
+
+
+def _lines_with(text: str, maps: str) -> Iterator[re.Match[str]]:
+    """Most lines of most processes are told from these without being taken apart."""
+    if text in maps:
+        found = (MAPS_LINE.fullmatch(line) for line in maps.split("\n") if text in line)
+        yield from filter(None, found)
 
 
 @dataclass(frozen=True)
@@ -365,16 +425,16 @@ class Segment:
     shmid: int
 
 
-def _segments(maps: str) -> list[Segment]:
+def segments(maps: str) -> list[Segment]:
     return [
         Segment(int(line["start"], 16), int(line["end"], 16), int(line["inode"]))
-        for line in MAPS_LINE.finditer(maps)
-        if line["path"].startswith("/SYSV00000000")
+        for line in _lines_with(SEGMENT_NAME, maps)
+        if line["path"].startswith(SEGMENT_NAME)
     ]
 
 
 def has_segments(maps: str) -> bool:
-    return bool(_segments(maps))
+    return bool(segments(maps))
 
 
 @contextlib.contextmanager
@@ -382,15 +442,15 @@ def _opened(pid: int, segment: Segment) -> Iterator[tuple[Read, int]]:
     with contextlib.ExitStack() as stack:
         try:
             # An id of another namespace may be that of a stranger's segment here.
-            if not _same_ipc_namespace(pid):
+            if not same_ipc_namespace(pid):
                 raise FileNotFoundError
-            opened = stack.enter_context(_attached(pid, segment))
+            opened = stack.enter_context(attached(pid, segment))
         except FileNotFoundError:
             opened = stack.enter_context(_peeked(pid, segment))
         yield opened
 
 
-def _same_ipc_namespace(pid: int) -> bool:
+def same_ipc_namespace(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/ns/ipc").readlink() == Path("/proc/self/ns/ipc").readlink()
     except OSError:
@@ -411,7 +471,7 @@ SHMID_DS_MAX = 256
 
 
 @contextlib.contextmanager
-def _attached(pid: int, segment: Segment) -> Iterator[tuple[Read, int]]:
+def attached(pid: int, segment: Segment) -> Iterator[tuple[Read, int]]:
     address = _libc.shmat(segment.shmid, None, SHM_RDONLY)
     if address == FAILED:
         raise _refusal(pid, ctypes.get_errno())
@@ -468,7 +528,40 @@ def _peeked(pid: int, segment: Segment) -> Iterator[tuple[Read, int]]:
         os.close(memory)
 
 
-def _pid_inside(pid: int) -> int:
+class Places:
+    """Where processes have their areas: the next look at one need not read its mappings."""
+
+    def __init__(self, tables: frozenset[str]) -> None:
+        """Of each area these tables."""
+        self._tables = tables
+        self._known: dict[int, tuple[Segment, int]] = {}
+
+    def attach(self, pid: int) -> Area:
+        if pid in self._known:
+            # Gone with the process, or with its program when it became another one.
+            with contextlib.suppress(HakmemError, OSError, UnfinishedError):
+                return self._again(pid, *self._known[pid])
+            del self._known[pid]
+        area = attach(pid)
+        # An id of another namespace may be that of a stranger's segment here.
+        if same_ipc_namespace(pid):
+            place = next(s for s in segments(area.maps_text) if s.start == area.mapped_at)
+            self._known[pid] = place, area.pid
+        return area
+
+    def forget(self) -> None:
+        """The child of a fork may keep the area of a parent that has none any more."""
+        self._known.clear()
+
+    def _again(self, pid: int, segment: Segment, inner: int) -> Area:
+        with attached(pid, segment) as (read, size):
+            area = parse(read, size, f"process {pid}", self._tables)
+        if area.pid != inner:
+            raise UnfinishedError
+        return replace(area, mapped_at=segment.start, seen_as=pid)
+
+
+def pid_inside(pid: int) -> int:
     """The id in the innermost namespace, which is what the process itself writes."""
     try:
         status = Path(f"/proc/{pid}/status").read_text(errors="replace")
@@ -496,11 +589,11 @@ def _not_permitted(pid: int) -> str:
 # The format.
 
 
-def _parse(read: Read, size: int, source: str) -> Area:
-    """What `read` reads; what its addresses mean is still missing."""
+def parse(read: Read, size: int, source: str, wanted: frozenset[str] | None = None) -> Area:
+    """What `read` reads, or of it only some tables; what its addresses mean is still missing."""
     head = read(0, HEADER.size)
     if len(head) < HEADER.size or not head.startswith(MAGIC):
-        raise _UnfinishedError
+        raise UnfinishedError
     magic, header_size, area_size, count, text = HEADER.unpack(head)
     layout = magic[len(MAGIC) :]
     if layout != LAYOUT:
@@ -512,8 +605,13 @@ def _parse(read: Read, size: int, source: str) -> Area:
         raise NoAreaError(f"{source}: its live area is damaged or cut off")
     texts = read(0, header_size)
     places = [HEADER.size + i * DESCRIPTOR.size for i in range(count)]
-    places.sort(key=lambda at: _rank(_text(texts, at, source)))
-    tables = [_copy(read, texts, at, area_size, source) for at in places]
+    names = {at: _text(texts, at, source) for at in places}
+    places.sort(key=lambda at: _rank(names[at]))
+    tables = [
+        _copy(read, texts, at, area_size, source)
+        for at in places
+        if wanted is None or names[at] in wanted
+    ]
     return Area(
         _text(texts, text, source),
         {table.name: table for table in tables},
@@ -532,17 +630,15 @@ def _copy(read: Read, texts: bytes, at: int, area_size: int, source: str) -> Tab
     # Read anew: `used` is to be as late as the rows.
     name, offset, stride, capacity, used, fields, _ = DESCRIPTOR.unpack(read(at, DESCRIPTOR.size))
     title = _shown(name.partition(b"\0")[0])
-    columns = _fields(_text(texts, fields, source), source)
-    width = struct.calcsize(_code(columns))
-    whole = all(stride % WORDS[f.kind][1] == 0 for f in columns)
-    if not 0 < width <= stride or not whole or offset + capacity * stride > area_size:
+    columns = _columns(_text(texts, fields, source), source)
+    if not columns.fit(stride) or offset + capacity * stride > area_size:
         raise NoAreaError(f"{source}: table '{title}' of its live area is damaged")
     # Threads that find a table full may have counted on.
     length = min(used, capacity) * stride
     data = read(offset, length)
     if title in REWRITTEN:
         data = _settled(data, read(offset, length), stride)
-    return Table(title, columns, capacity, stride, data)
+    return Table(title, columns.fields, capacity, stride, data)
 
 
 def _settled(first: bytes, second: bytes, stride: int) -> bytes:
@@ -555,16 +651,40 @@ def _settled(first: bytes, second: bytes, stride: int) -> bytes:
     )
 
 
-def _fields(text: str, source: str) -> tuple[Field, ...]:
+@dataclass(frozen=True)
+class _Columns:
+    fields: tuple[Field, ...]
+    width: int
+    widest: int
+
+    def fit(self, stride: int) -> bool:
+        """Whether rows may lie so far from each other, with every word in its place."""
+        return 0 < self.width <= stride and stride % self.widest == 0
+
+
+def _columns(text: str, source: str) -> _Columns:
+    try:
+        return _columns_of(text)
+    except ValueError as error:
+        raise NoAreaError(
+            f"{source}: its live area has a field '{error}', of no known type"
+        ) from None
+
+
+@lru_cache(SHAPES_KEPT)
+def _columns_of(text: str) -> _Columns:
     found = []
     for word in text.split():
         match = FIELD.fullmatch(word)
         if match is None:
-            raise NoAreaError(f"{source}: its live area has a field '{word}', of no known type")
+            raise ValueError(word)
         found.append(Field(match[1], match[2], int(match[3]) if match[3] else None))
-    return tuple(found)
+    fields = tuple(found)
+    widest = max((WORDS[f.kind][1] for f in fields), default=1)
+    return _Columns(fields, struct.calcsize(_code(fields)), widest)
 
 
+@lru_cache(SHAPES_KEPT)
 def _code(fields: tuple[Field, ...]) -> str:
     """A row's words at their natural alignment, as `struct` wants it."""
     code = "<"

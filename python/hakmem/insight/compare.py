@@ -106,6 +106,8 @@ def diff_page(before: Side, after: Side, view: View, found: Sequence[Change]) ->
 def headline(found: Sequence[Change], view: View) -> str:
     from hakmem.insight.words import size_text
 
+    if not any(one.bytes for one in found):
+        return "nothing has changed"
     change = sum(one.bytes for one in found)
     sign = "more" if change >= 0 else "less"
     text = f"{size_text(abs(change))} {sign} {view.noun}"

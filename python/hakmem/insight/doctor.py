@@ -10,13 +10,21 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from hakmem.elf import gains_privilege, program_behind, read_elf
+from hakmem.elf import gains_privilege, missing_interpreter, program_behind, read_elf
 from hakmem.errors import HakmemError
-from hakmem.insight.area import MAPS_LINE, GoneError, NoAreaError, attach, read_maps, runs_hakmem
+from hakmem.insight.area import (
+    MAPS_LINE,
+    GoneError,
+    NoAreaError,
+    attach,
+    mapped_name,
+    read_maps,
+    runs_hakmem,
+)
 from hakmem.insight.findings import Report
 from hakmem.insight.library_settings import Setting, ask
 from hakmem.insight.numbers import numbers_of
-from hakmem.insight.programs import Program, read_program
+from hakmem.insight.programs import Program, harm, read_program
 from hakmem.insight.system import Proc, examine_system
 
 AT_SECURE = 23
@@ -80,7 +88,7 @@ def _has_hakmem(path: Path | None, report: Report) -> bool:
 def _can_be_preloaded(path: Path, library: Path | None, report: Report) -> bool:
     header = read_elf(path)
     if header is None:
-        report.problem("program", f"{path} is no program that the loader knows", "name a program")
+        _no_program(path, report)
         return False
     if gains_privilege(path):
         report.problem(
@@ -95,7 +103,7 @@ def _can_be_preloaded(path: Path, library: Path | None, report: Report) -> bool:
         report.problem(
             "program",
             "it is statically linked: nothing can be preloaded into it",
-            "link it with libhakmem.a",
+            _static_remedy(read_program(path)),
         )
         return False
     own = read_elf(library) if library else None
@@ -110,15 +118,30 @@ def _can_be_preloaded(path: Path, library: Path | None, report: Report) -> bool:
     return _own_malloc(read_program(path), report)
 
 
+def _no_program(path: Path, report: Report) -> None:
+    if missing := missing_interpreter(path):
+        report.problem(
+            "program", f"{missing}, which is to run it, is not there", f"install {missing}"
+        )
+    else:
+        report.problem("program", f"{path} is no program that the loader knows", "name a program")
+
+
+def _static_remedy(program: Program | None) -> str:
+    if program and program.is_go:
+        return "none: Go's runtime has an allocator of its own, and never calls malloc"
+    return "link it with libhakmem.a"
+
+
 def _own_malloc(program: Program | None, report: Report) -> bool:
     """What only the whole file tells; if that cannot be read nothing is claimed."""
     if program is None:
         report.note("program", "its file cannot be read: what it defines is not known")
         return True
-    if "ld-musl" in program.interpreter:
+    if program.is_of_musl and (reason := harm(program)):
         report.problem(
             "program",
-            f"it is made for musl ({program.interpreter}); hakmem is made for the GNU C library",
+            f"it {reason}; `hakmem run` starts it without hakmem",
             "use a build of the program for the GNU C library",
         )
         return False
@@ -139,10 +162,10 @@ def _own_malloc(program: Program | None, report: Report) -> bool:
     if program.symbolic:
         report.note("program", "it is linked with -Bsymbolic: its own symbols come first")
     if program.defined:
-        names = ", ".join(sorted(program.defined))
         report.problem(
             "program",
-            f"it defines {names} itself, which come before those of a preloaded library",
+            f"it defines {program.own_malloc} itself, which come before those of a preloaded "
+            "library",
             "build it without its own malloc (jemalloc, tcmalloc, mimalloc)",
         )
         return False
@@ -194,7 +217,7 @@ def examine_process(pid: int, library: Path | None, root: Path = Path("/")) -> R
 
 
 def _mapped_files(maps: str) -> list[Mapped]:
-    names = dict.fromkeys(line["path"] for line in MAPS_LINE.finditer(maps))
+    names = dict.fromkeys(mapped_name(line["path"]) for line in MAPS_LINE.finditer(maps))
     return [
         Mapped(name.removesuffix(" (deleted)"), name.endswith(" (deleted)"))
         for name in names

@@ -4,11 +4,12 @@ src/live/format.h says what stands in such a file.
 """
 
 import contextlib
+import time
 from pathlib import Path
 
-from hakmem.insight.area import DESCRIPTOR, HEADER, Area, area_of
+from hakmem.insight.area import DESCRIPTOR, HEADER, Area, Saved, area_of, mappings_text
 from hakmem.insight.images import first_image, read_image
-from hakmem.insight.profile import modules_of
+from hakmem.insight.profile import NS_PER_MS, command_of, modules_of
 from hakmem.terminal import say
 from hakmem.written import write_file
 
@@ -33,13 +34,20 @@ def kept(area: Area) -> bytes:
 
 
 def _meaning(area: Area) -> str:
-    """Its mappings, with their sizes if it still runs, and the build ids of what is in them."""
+    """Its mappings, with their sizes if it still runs, the build ids of what is in them, and what
+    was saved when."""
     maps = area.maps_text
     if area.seen_as:
         with contextlib.suppress(OSError):
-            maps = Path(f"/proc/{area.seen_as}/smaps").read_text(errors="surrogateescape") or maps
+            maps = mappings_text(area.seen_as, "smaps") or maps
     ids = area.build_ids or _build_ids(area)
-    return maps + "".join(f"build-id {start:x} {value}\n" for start, value in ids.items())
+    lines = [f"build-id {start:x} {value}\n" for start, value in ids.items()]
+    saved = _as_of_now(area.seen_as) if area.seen_as else area.saved
+    return "".join([maps, *lines, *([saved.line()] if saved else [])])
+
+
+def _as_of_now(pid: int) -> Saved:
+    return Saved(time.monotonic_ns() // NS_PER_MS, int(time.time()), command_of(pid))
 
 
 def _build_ids(area: Area) -> dict[int, str]:

@@ -1,7 +1,9 @@
 """The settings that a library would have in some environment, asked of the library itself."""
 
+import difflib
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -14,6 +16,9 @@ from hakmem.insight.words import size_text, time_text
 TIMEOUT_S = 30
 PREFIXES = ("HAKMEM_", "HKM_")
 UNITS: dict[str, Callable[[int], str]] = {"SIZE": size_text, "TIME": time_text}
+GUESS = re.compile(
+    r"unknown setting '(?P<name>[^']*)' is ignored(?P<advice>; did you mean '(?P<guess>\w+)'\?)$"
+)
 CHILD = Path(__file__).with_name("ask_library.py")
 
 
@@ -59,10 +64,19 @@ def ask(library: Path, environment: Mapping[str, str]) -> Answer:
     if done.returncode != 0:
         last = (done.stderr.strip().splitlines() or [f"ended with {done.returncode}"])[-1]
         raise HakmemError(f"{library}: cannot be asked for its settings: {last}")
-    said = tuple(line for line in done.stderr.splitlines() if line.startswith("hakmem: "))
+    lines = (line for line in done.stderr.splitlines() if line.startswith("hakmem: "))
+    said = tuple(map(_without_a_far_guess, lines))
     answer = json.loads(done.stdout)
     rows = [_setting(*row, own=own, said=said) for row in answer["settings"]]
     return Answer(answer["version"], tuple(rows), said)
+
+
+def _without_a_far_guess(line: str) -> str:
+    """The library names the nearest setting, however far it is."""
+    match = GUESS.search(line)
+    if match is None or difflib.get_close_matches(match["name"].lower(), [match["guess"]]):
+        return line
+    return line[: match.start("advice")]
 
 
 def _setting(

@@ -3,9 +3,19 @@
 from dataclasses import dataclass
 
 from hakmem.errors import HakmemError
-from hakmem.insight.area import NoAreaError, area_of, attach, pid_of
+from hakmem.insight.area import (
+    GoneError,
+    NoAreaError,
+    NotOnHakmemError,
+    area_of,
+    attach,
+    pid_of,
+)
 from hakmem.insight.numbers import Numbers, numbers_of
 from hakmem.insight.processes import command_line, own_processes, status
+
+# Between finding a process and reading it that has ended, or become another program.
+VANISHED = (GoneError, NotOnHakmemError)
 
 
 def numbers_at(target: str) -> Numbers:
@@ -31,13 +41,17 @@ class Targets:
         return [numbers_at(target) for target in self.named]
 
     def leniently(self) -> tuple[list[Numbers], list[int]]:
-        """Those that can be read, and the ids of those that cannot (any more)."""
+        """Those that can be read, and the ids of those that cannot (any more).
+
+        Of "all" those that ended meanwhile are no more.
+        """
         seen, unread = [], []
         for target in self.current():
             try:
                 seen.append(numbers_at(target))
-            except HakmemError:
-                unread += [pid for pid in [pid_of(target)] if pid is not None]
+            except HakmemError as error:
+                if not (self.every and isinstance(error, VANISHED)):
+                    unread += [pid for pid in [pid_of(target)] if pid is not None]
         return seen, unread
 
 
@@ -48,19 +62,24 @@ class Listed:
     pid: int
     command: str
     live_bytes: int | None
-    resident_bytes: int | None
+    resident_bytes: int
     problem: str | None
 
 
 def listed() -> list[Listed]:
-    return [_listed(pid) for pid in sorted(own_processes())]
+    found = (_listed(pid) for pid in sorted(own_processes()))
+    return [one for one in found if one is not None]
 
 
-def _listed(pid: int) -> Listed:
+def _listed(pid: int) -> Listed | None:
+    """None: it has vanished."""
     now = status(pid)
-    resident = now.resident if now else None
+    if now is None:
+        return None
     try:
         numbers = numbers_of(attach(pid), pid)
+    except VANISHED:
+        return None
     except NoAreaError as error:
-        return Listed(pid, command_line(pid), None, resident, str(error))
-    return Listed(pid, command_line(pid), numbers["live_bytes"], resident, None)
+        return Listed(pid, command_line(pid), None, now.resident, str(error))
+    return Listed(pid, command_line(pid), numbers["live_bytes"], now.resident, None)

@@ -7,6 +7,7 @@ from contextlib import redirect_stderr
 from hakmem.insight.area import Area
 
 SHOWN_FRAMES = 3
+CALLED_BY = " < "
 # Names a call stack (return addresses, innermost first).
 Naming = Callable[[Sequence[int]], str]
 
@@ -27,10 +28,10 @@ def naming_of(area: Area, shown: int = SHOWN_FRAMES) -> Naming:
             frames = [frame for address in stack for frame in symbols.frames(address)]
         if not any(symbols.module_at(address) for address in stack):
             return _addresses(stack[:shown])
-        return " < ".join(frame.function for frame in telling(frames)[:shown])
+        return CALLED_BY.join(frame.function for frame in telling(frames)[:shown])
 
     return name
 
 
 def _addresses(stack: Sequence[int]) -> str:
-    return " < ".join(map(hex, stack))
+    return CALLED_BY.join(map(hex, stack))

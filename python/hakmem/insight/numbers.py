@@ -398,6 +398,10 @@ def counter_texts() -> dict[str, str]:
     return dict(COUNTER_ROW.findall((path if path.exists() else clone).read_text()))
 
 
+# All that it reads.
+NUMBERS_TABLES = frozenset({"process", "settings", "classes", "heaps", "blocks", "sites"})
+
+
 def numbers_of(area: Area, pid: int | None) -> Numbers:
     """Of a running process, or (without pid) of a profile in a file."""
     process = area.row("process")
@@ -410,7 +414,7 @@ def numbers_of(area: Area, pid: int | None) -> Numbers:
         for address, usable in zip(blocks.column("address"), blocks.column("usable"), strict=True)
         if address and usable <= SAMPLED_APART_MAX
     ]
-    sizes = [number(row, "size") for row in area.table("classes").rows()]
+    sizes = area.table("classes").column("size")
     return Numbers(
         pid=number(process, "pid") if pid is None else pid,
         command=_first_program(area.maps_text) if pid is None else command_name(pid),
@@ -425,8 +429,13 @@ def numbers_of(area: Area, pid: int | None) -> Numbers:
         apart_blocks=len(apart),
         apart_bytes=sum(apart),
         status=None if pid is None else status(pid),
-        now_ms=number(process, "changed_ms") if pid is None else time.monotonic_ns() // NS_PER_MS,
+        now_ms=_moment(area, process) if pid is None else time.monotonic_ns() // NS_PER_MS,
     )
+
+
+def _moment(area: Area, process: Row) -> int:
+    """Of a file: when it was saved, or else last changed."""
+    return area.saved.ms if area.saved else number(process, "changed_ms")
 
 
 def _with_heaps(process: Row, heaps: Table) -> Row:
@@ -450,15 +459,16 @@ def _settings(area: Area) -> dict[str, tuple[int, str]]:
 def _size_classes(area: Area, heaps: Iterable[Row]) -> list[SizeClass]:
     page = number(area.row("process"), "page_size")
     words = [numbers(row, "by_class") for row in heaps if number(row, "state") != LOST]
-    classes = area.table("classes").rows()
+    # By column: of a hundred processes each look reads all of them.
+    columns = (area.table("classes").column(name) for name in ("size", "units", "capacity"))
+    classes = list(zip(*columns, strict=True))
     sums = [sum(column) for column in zip(*words, strict=True)] or [0] * (len(classes) * 4)
     found = []
-    for index, row in enumerate(classes):
-        used, slabs, touched, magazine = sums[index * 4 : index * 4 + 4]
-        size = number(row, "size")
-        slab = number(row, "units") * UNIT
-        if number(row, "capacity") == 1:
-            slab = -(-size // page) * page
+    for index, (size, units, capacity) in enumerate(classes):
+        used, slabs, touched, magazine = counts = sums[index * 4 : index * 4 + 4]
+        if not any(counts):
+            continue
+        slab = -(-size // page) * page if capacity == 1 else units * UNIT
         found.append(SizeClass(size, slabs * slab, used, touched * page, magazine))
     return found
 

@@ -9,11 +9,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from hakmem.insight.area import Area, Row, area_of, number, numbers, pid_of
+from hakmem.insight.area import Area, Row, Saved, area_of, mapped_name, number, numbers, pid_of
 from hakmem.insight.confidence import FEW, Interval, Sampled, of_samples, of_total
 from hakmem.insight.numbers import numbers_of
 from hakmem.terminal import legible
 
+NS_PER_MS = 1_000_000
 # Parts of an object are counted in these.
 OBJECT = 1024
 # Freed samples by age: the upper ends of all bins but the last.
@@ -219,12 +220,12 @@ def modules_of(maps_text: str, build_ids: Mapping[int, str], pid: int = 0) -> tu
     """
     found = []
     file_ids: dict[str, str] = {}
-    for line in maps_text.splitlines():
-        match = MAPS_LINE.fullmatch(line.rstrip())
+    for line in maps_text.split("\n"):
+        match = MAPS_LINE.fullmatch(line)
         if match is None:
             continue
         start, end, offset = (int(match[i], 16) for i in (1, 2, 4))
-        path = match[5]
+        path = mapped_name(match[5])
         for address, build_id in build_ids.items():
             if path and start <= address < end:
                 file_ids[path] = build_id
@@ -249,8 +250,9 @@ def profile_of(target: str) -> Profile:
     pid = pid_of(target)
     area = area_of(target)
     if pid is None:
-        return from_area(area, taken_at=Path(target).stat().st_mtime)
-    return from_area(area, command=command_of(pid), now_ms=time.monotonic_ns() // 1_000_000)
+        at = area.saved.at if area.saved else Path(target).stat().st_mtime
+        return from_area(area, taken_at=at)
+    return from_area(area, command=command_of(pid), now_ms=time.monotonic_ns() // NS_PER_MS)
 
 
 def command_of(pid: int) -> str:
@@ -265,8 +267,10 @@ def command_of(pid: int) -> str:
 def from_area(
     area: Area, command: str = "", taken_at: float | None = None, now_ms: int = 0
 ) -> Profile:
-    """The profile in an area; without `now_ms` its moment is that of the last change in it."""
+    """The profile in an area; without `now_ms` its moment is that when it was saved, and of a file
+    that does not say it that of the last change in it."""
     row = area.row("process")
+    saved = area.saved or Saved(0, 0, "")
     page = {name: number(row, name) for name in row}
     settings = area.row("settings")
     words = [number(word, "address") for word in area.table("stacks").rows()]
@@ -274,11 +278,13 @@ def from_area(
     points = [_point(point) for point in area.table("timeline").rows()]
     return Profile(
         pid=area.seen_as or number(row, "pid"),
-        command=command or _program(area.maps_text),
+        command=command or saved.command or _program(area.maps_text),
         version=area.version,
         interval=number(row, "interval"),
         shown_ms=number(row, "shown_ms"),
-        now_ms=now_ms or max([number(row, "changed_ms"), *(site.last_ms for site in sites)]),
+        now_ms=now_ms
+        or saved.ms
+        or max([number(row, "changed_ms"), *(site.last_ms for site in sites)]),
         settings={name: number(settings, name) for name in settings},
         sites=_with_peak([site for site in sites if site.samples]),
         blocks=tuple(_block(row) for row in area.table("blocks").rows() if number(row, "address")),
@@ -346,10 +352,10 @@ def _point(row: Row) -> TimePoint:
 
 def _program(maps_text: str) -> str:
     """The file mapped first: of an ordinary program that is its own."""
-    for line in maps_text.splitlines():
-        match = MAPS_LINE.fullmatch(line.rstrip())
+    for line in maps_text.split("\n"):
+        match = MAPS_LINE.fullmatch(line)
         if match and match[5].startswith("/"):
-            return legible(match[5])
+            return legible(mapped_name(match[5]))
     return "?"
 
 

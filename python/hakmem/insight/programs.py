@@ -2,6 +2,7 @@
 
 import mmap
 import struct
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,6 +38,26 @@ class Program:
     is_go: bool
     sanitizer: str | None = None
     has_hakmem: bool = False  # linked in
+
+    @property
+    def is_of_musl(self) -> bool:
+        return "ld-musl" in self.interpreter
+
+    @property
+    def own_malloc(self) -> str:
+        """Names that a preloaded library's give way to."""
+        return ", ".join(sorted(self.defined))
+
+
+def harm(program: Program) -> str | None:
+    """Why the program would end at once if hakmem were preloaded; None: it would not."""
+    if program.sanitizer:
+        return f"is built with {program.sanitizer}"
+    own = read_program(Path(sys.executable))
+    # This command runs on the C library that hakmem is made for.
+    if program.is_of_musl and not (own and own.is_of_musl):
+        return f"is made for musl ({program.interpreter}) and hakmem for the GNU C library"
+    return None
 
 
 def read_program(path: Path) -> Program | None:

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from hakmem.errors import HakmemError
-from hakmem.insight.area import load
+from hakmem.insight.area import Area, load
+from hakmem.insight.outlive import Outliving
 from hakmem.launch import start
 from hakmem.terminal import say
 
@@ -41,8 +42,10 @@ class ResidentMemory:
     pid: int
     points: list[tuple[int, int]] = field(default_factory=list)
     pause_s: float = PAUSE_S
+    due: float = 0.0  # the next look, of time.monotonic()
 
     def look(self) -> None:
+        self.due = time.monotonic() + self.pause_s
         try:
             pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
         except (OSError, IndexError):
@@ -108,61 +111,77 @@ def record(command: Sequence[str], environment: Mapping[str, str], page: Path) -
     with tempfile.TemporaryDirectory(prefix="hakmem-report-") as place:
         folder = Path(place)
         settings = {UNWIND: "1", **environment, OUTPUT: f"{place}/heap.%p"}
-        pid, status, memory = _run(command, settings)
+        ended = _run(command, settings)
         try:
-            _report(command, folder, pid, status, memory, page)
+            _report(command, folder, ended, page)
         except HakmemError as error:
             say(f"no report: {error}")
         except OSError as error:
             say(f"no report: {error.strerror}: {error.filename}")
-    return os.waitstatus_to_exitcode(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status)
+    if ended.signal:
+        return 128 + ended.signal
+    return os.waitstatus_to_exitcode(ended.status)
 
 
-def _run(command: Sequence[str], environment: Mapping[str, str]) -> tuple[int, int, ResidentMemory]:
+@dataclass(frozen=True)
+class _Ended:
+    """The program, and what was seen of it while it ran."""
+
+    pid: int
+    status: int  # of wait(2)
+    at_ms: int
+    memory: ResidentMemory
+    left: Area | None
+
+    @property
+    def signal(self) -> int:
+        return os.WTERMSIG(self.status) if os.WIFSIGNALED(self.status) else 0
+
+
+def _run(command: Sequence[str], environment: Mapping[str, str]) -> _Ended:
     waited = {*FORWARDED, signal.SIGCHLD}
     # Blocked before the program is there, so that none is lost between.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, waited)
     witness = Witness()
     try:
         pid = start(command, environment, before)
-        memory = ResidentMemory(pid)
+        memory, outliving = ResidentMemory(pid), Outliving(pid)
         while True:
-            memory.look()
-            info = signal.sigtimedwait(waited, memory.pause_s)
+            for watching in (memory, outliving):
+                if watching.due <= time.monotonic():
+                    watching.look()
+            pause = min(memory.due, outliving.due) - time.monotonic()
+            info = signal.sigtimedwait(waited, max(0.0, pause))
             if info and info.si_signo != signal.SIGCHLD:
                 is_everyones = witness.saw(info.si_signo) and os.getpgid(pid) == os.getpgrp()
                 # What the terminal sends goes to the program anyway.
                 if info.si_code <= 0 and not is_everyones:
+                    outliving.look()
                     os.kill(pid, info.si_signo)
             ended, status = os.waitpid(pid, os.WNOHANG)
             if ended:
-                return pid, status, memory
+                at_ms = time.monotonic_ns() // 1_000_000
+                return _Ended(pid, status, at_ms, memory, outliving.area())
     finally:
         witness.end()
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _report(
-    command: Sequence[str],
-    folder: Path,
-    pid: int,
-    status: int,
-    memory: ResidentMemory,
-    page: Path,
-) -> None:
+def _report(command: Sequence[str], folder: Path, ended: _Ended, page: Path) -> None:
     # Not before the program has ended: numpy keeps threads, and one of them would take a signal
     # meant for the program when this one does not wait for it, and end this process.
     from hakmem.insight.outputs import Files, present
     from hakmem.insight.profile import from_area
 
-    own = folder / f"heap.{pid}"
+    own = folder / f"heap.{ended.pid}"
     others = [path for path in folder.glob("heap.*") if path != own]
-    if not own.exists():
-        raise HakmemError(_why_none(status, len(others)))
+    area = _written(own) or ended.left
+    if area is None:
+        raise HakmemError(_why_none(ended, len(others)))
     profile = replace(
-        from_area(load(own), shlex.join(command)),
-        rss=tuple(memory.points),
-        source=f"process {pid} at its end",
+        from_area(area, shlex.join(command), now_ms=ended.at_ms),
+        rss=tuple(ended.memory.points),
+        source=f"process {ended.pid} at its end",
         has_ended=True,
     )
     if others:
@@ -173,19 +192,30 @@ def _report(
     present(profile, Files(html=page), "live")
 
 
-def _why_none(status: int, children: int) -> str:
-    if os.WIFSIGNALED(status):
-        name = signal.Signals(os.WTERMSIG(status)).name
-        return (
-            f"the program was ended by {name}, so it could not write its profile; look at it while "
-            "it runs with: hakmem report PID"
-        )
+def _written(own: Path) -> Area | None:
+    """None: by a program that ends without more ado there is no file, or not a whole one."""
+    try:
+        return load(own)
+    except HakmemError:
+        return None
+
+
+def _name(signo: int) -> str:
+    try:
+        return signal.Signals(signo).name
+    except ValueError:
+        return f"signal {signo}"  # one for real time
+
+
+def _why_none(ended: _Ended, children: int) -> str:
+    if ended.signal:
+        return f"{_name(ended.signal)} ended the program before it showed its figures"
     if children:
         return (
             f"the program itself left no profile, {children} of its child processes did; to keep "
             f"them all, run it without --report and with {OUTPUT}=heap.%p"
         )
     return (
-        "the program left no profile: it allocated next to nothing, ended by _exit, ran with "
-        "live:0 or profile:0, or hakmem did not act on it"
+        "the program left no profile: it ended at once, ran with live:0 or profile:0, or hakmem "
+        "did not act on it"
     )

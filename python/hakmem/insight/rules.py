@@ -1,15 +1,17 @@
 """What the mind has learnt, as a file that a program's next run begins with: src/mind/rules.h."""
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rich.table import Table
 
 from hakmem.errors import HakmemError
-from hakmem.insight.area import area_of, pid_of
+from hakmem.insight.area import MAGIC, Area, area_of, content_of, of_content, pid_of
 from hakmem.insight.mind import ANY_SIZE, KIB, LEAST, mind_of, name_of
 from hakmem.insight.words import percent_text, size_text, time_text
+from hakmem.terminal import say, shortened
 
 TITLE = "# hakmem rules"
 HEAD = f"""{TITLE}
@@ -30,7 +32,12 @@ TIMES = 12
 MOST_BYTES = (32 << 10) - 2
 WORDS = 3 + TIMES
 SIZE_UNITS = {"G": 1 << 30, "M": 1 << 20, "K": 1 << 10}
-TIME_UNITS = {"ms": 1, "s": 1000, "": 1}
+TIME_UNITS = {"MS": 1, "S": 1000}
+# The library's: SIZE_MAX, and KEEP_KIB_MOST in src/mind/keep.h.
+NUMBER_MOST = (1 << 64) - 1
+KIB_MOST = 1 << 40
+# Wrong lines named one by one: a text that is something else has nothing but them.
+NAMED_MOST = 10
 
 
 @dataclass(frozen=True)
@@ -60,13 +67,20 @@ class Known:
 
 
 def rules_of(source: str) -> list[Known]:
-    """Of a process id, a profile's file, or a file of rules."""
-    pid = pid_of(source)
-    if pid is None and _is_of_rules(Path(source)):
-        return read(Path(source))
+    """Of a process id, a profile's file, or a file of rules; either may come by a pipe."""
+    if pid_of(source) is not None or not source:
+        return _of_area(area_of(source), is_running=True)
+    content = content_of(Path(source))
+    # Nothing but a text of rules is without zeros, whatever its first line.
+    if content.startswith(MAGIC) or b"\0" in content:
+        return _of_area(of_content(content, f"'{source}'"), is_running=False)
+    return _of_text(content, source)
+
+
+def _of_area(area: Area, is_running: bool) -> list[Known]:
     return [
         Known(rule.least_bytes, rule.signature, rule.keep_ms, rule.kib, rule.site)
-        for rule in mind_of(area_of(source), is_running=pid is not None).rules
+        for rule in mind_of(area, is_running).rules
     ]
 
 
@@ -115,15 +129,27 @@ def rules_table(rules: Sequence[Known]) -> Table:
 
 
 def read(path: Path) -> list[Known]:
-    found = []
-    for number, line in enumerate(path.read_text(errors="replace").splitlines(), start=1):
+    return _of_text(content_of(path), str(path))
+
+
+def _of_text(content: bytes, source: str) -> list[Known]:
+    """As the library reads it: what is no rule is named, and ignored."""
+    found, wrong = [], []
+    lines = content.decode(errors="replace").split("\n")
+    for number, line in enumerate(lines, start=1):
         words, _, comment = line.partition("#")
         if not words.strip():
             continue
         try:
             found.append(_known(words.split(), comment.strip()))
         except ValueError as error:
-            raise HakmemError(f"'{path}', line {number}: {error}") from None
+            wrong.append(f"{source}:{number}: {error}; ignored")
+    for text in wrong[:NAMED_MOST]:
+        say(text)
+    if len(wrong) > NAMED_MOST:
+        say(f"{source}: {len(wrong) - NAMED_MOST} more lines are no rules; ignored")
+    if wrong and not found:
+        raise HakmemError(f"'{source}' is neither a profile nor a file of rules")
     return found
 
 
@@ -131,21 +157,27 @@ def _known(words: Sequence[str], site: str) -> Known:
     if len(words) != WORDS:
         raise ValueError(f"a rule has {WORDS} words, not {len(words)}")
     size, signature, keep, *counts = words
-    for word in counts:
-        if not word.isdecimal():
-            raise ValueError(f"'{word}' is not a number of KiB")
-    kib = tuple(map(int, counts))
+    kib = tuple(map(_read_count, counts))
     return Known(_read_size(size), _read_site(signature), _read_time(keep), kib, site)
+
+
+def _number(word: str, units: Mapping[str, int]) -> int | None:
+    """As `parse_number` in src/control/options.c: digits, and perhaps a unit."""
+    match = re.fullmatch(r"(\d+)([a-z]*)", word, re.ASCII | re.IGNORECASE)
+    factor = units.get(match[2].upper(), 0 if match[2] else 1) if match else 0
+    number = int(match[1]) * factor if match else 0
+    return number if factor and number <= NUMBER_MOST else None
 
 
 def _read_size(word: str) -> int:
     if word in (CLASSES, ANY):
         return 0 if word == CLASSES else ANY_SIZE
-    digits = word.rstrip("KMGkmg")
-    factor = SIZE_UNITS.get(word[len(digits) :].upper() or "none", 1)
-    if not digits.isdecimal() or len(word) > len(digits) + 1 or int(digits) * factor < LEAST:
-        raise ValueError(f"'{word}' is neither '{CLASSES}', '{ANY}' nor a size from 256K on")
-    return 1 << (int(digits) * factor).bit_length() - 1
+    size = _number(word, SIZE_UNITS)
+    if size is None or size < LEAST:
+        raise ValueError(
+            f"'{shortened(word)}' is neither '{CLASSES}', '{ANY}' nor a size from 256K on"
+        )
+    return 1 << size.bit_length() - 1
 
 
 def _read_site(word: str) -> int:
@@ -153,25 +185,24 @@ def _read_site(word: str) -> int:
         return 0
     if len(word) != SITE_DIGITS or set(word) - set("0123456789abcdef"):
         raise ValueError(
-            f"'{word}' is neither '{NO_SITE}' nor a call site of {SITE_DIGITS} hexadecimal digits"
+            f"'{shortened(word)}' is neither '{NO_SITE}' nor a call site of {SITE_DIGITS} "
+            "hexadecimal digits"
         )
     return int(word, 16)
 
 
 def _read_time(word: str) -> int:
-    digits = word.rstrip("ms")
-    unit = word[len(digits) :]
-    if not digits.isdecimal() or unit not in TIME_UNITS:
-        raise ValueError(f"'{word}' is not a time such as 500ms or 2s")
-    return int(digits) * TIME_UNITS[unit]
+    time = _number(word, TIME_UNITS)
+    if time is None:
+        raise ValueError(f"'{shortened(word)}' is not a time such as 500ms or 2s")
+    return time
 
 
-def _is_of_rules(path: Path) -> bool:
-    try:
-        with path.open("rb") as file:
-            return file.read(len(TITLE)) == TITLE.encode()
-    except OSError:
-        return False  # reading it as a profile says why
+def _read_count(word: str) -> int:
+    count = _number(word, SIZE_UNITS)
+    if count is None or count > KIB_MOST:
+        raise ValueError(f"'{shortened(word)}' is not a number of KiB")
+    return count
 
 
 def _size(count: int) -> str:

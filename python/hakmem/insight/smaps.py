@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 
 from hakmem.errors import HakmemError
-from hakmem.insight.area import REFUSED_TO_ROOT
+from hakmem.insight.area import REFUSED_TO_ROOT, mapped_name
 from hakmem.terminal import legible
 
 HEADER = re.compile(
@@ -108,7 +108,7 @@ def parse(text: str) -> Mappings:
     head: re.Match[str] | None = None
     figures: dict[str, int] = {}
     flags: frozenset[str] = frozenset()
-    for line in text.splitlines():
+    for line in text.split("\n"):
         # Names of figures begin with a capital, addresses do not: most lines need no look at both.
         found = None if line[:1].isupper() else HEADER.fullmatch(line)
         if found is not None:
@@ -135,7 +135,7 @@ def _mapping(head: re.Match[str], figures: dict[str, int], flags: frozenset[str]
         permissions=permissions,
         offset=int(offset, 16),
         inode=int(inode),
-        path=legible(path),
+        path=legible(mapped_name(path)),
         flags=flags,
         **figures,
     )
@@ -214,7 +214,7 @@ def read_process(pid: int) -> Process:
 def _read(pid: int, name: str) -> str:
     path = proc(pid) / name
     try:
-        return path.read_text(encoding="utf-8", errors="surrogateescape")
+        return path.read_bytes().decode(errors="surrogateescape")
     except (FileNotFoundError, ProcessLookupError):
         raise HakmemError(f"there is no process {pid}") from None
     except PermissionError:

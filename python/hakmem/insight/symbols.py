@@ -16,7 +16,7 @@ from symbolic.symcache import SymCache
 
 from hakmem.insight.images import Image, first_image, read_image
 from hakmem.insight.profile import Module
-from hakmem.terminal import say
+from hakmem.terminal import legible, say
 
 DEBUG_FOLDER = Path("/usr/lib/debug")
 DELETED = " (deleted)"
@@ -25,6 +25,10 @@ NOWHERE = "[unknown]"
 MANGLED = ("_Z", "_R", "__Z", "__R")
 # What tells versions of a crate, copies or aliases of a function apart, and people nothing.
 RUST_HASH = re.compile(r"::h[0-9a-f]{16}$|(?<=\w)\[[0-9a-f]{1,16}\]")
+# What everybody writes in short.
+STRING = re.compile(
+    r"std::(__cxx11::)?basic_string<char, std::char_traits<char>, std::allocator<char> ?>( (?=>))?"
+)
 CLONE = re.compile(
     r"( \[clone [^\]]*\])+$|\.(isra|part|constprop|cold|llvm)\.[\w.]+$|\.cold$|_alias_\d+$"
 )
@@ -102,7 +106,7 @@ class Symbols:
     def _demangle(self, names: set[str]) -> None:
         mangled = sorted(name for name in names - self._names.keys() if name.startswith(MANGLED))
         for name, plain in zip(mangled, self._plain(mangled), strict=True):
-            self._names[name] = RUST_HASH.sub("", CLONE.sub("", plain))
+            self._names[name] = STRING.sub("std::string", RUST_HASH.sub("", CLONE.sub("", plain)))
 
     def _plain(self, mangled: list[str]) -> list[str]:
         if not mangled:
@@ -156,8 +160,8 @@ class _File:
     @cached_property
     def _image(self) -> Image | None:
         """None, and said once, if the file is not the one that was mapped."""
-        name = self._module.path
-        if name.endswith(DELETED) and self._path == Path(name):
+        name = legible(self._module.path)
+        if self._module.path.endswith(DELETED) and self._path == Path(self._module.path):
             say(f"{name.removesuffix(DELETED)} is no longer there: its functions stay unnamed")
             return None
         image = read_image(self._path)

@@ -9,6 +9,7 @@ from rich.text import Text
 from hakmem.insight.confidence import Interval
 from hakmem.insight.leaks import Suspect
 from hakmem.insight.plumbing import telling
+from hakmem.insight.printing import printing
 from hakmem.insight.profile import Profile, chosen_settings
 from hakmem.insight.symbols import Frame
 from hakmem.insight.views import LIVE, PEAK, TIGHT, TOTAL, Stack, View, hint, ranked
@@ -31,8 +32,17 @@ def totals(profile: Profile) -> dict[str, Interval]:
 def print_report(
     profile: Profile, stacks: Sequence[Stack], suspects: Sequence[Suspect], view: View
 ) -> None:
-    # What is printed is the process': a bracket in its command is no mark-up.
-    console = Console(highlight=False, markup=False)
+    with printing() as console:
+        _print_report(console, profile, stacks, suspects, view)
+
+
+def _print_report(
+    console: Console,
+    profile: Profile,
+    stacks: Sequence[Stack],
+    suspects: Sequence[Suspect],
+    view: View,
+) -> None:
     whole = totals(profile)[view.name]
     about = (
         f" (process {profile.pid}), {time_text(profile.age_ms)} after its start: "
@@ -65,17 +75,17 @@ def sites_table(profile: Profile, stacks: Sequence[Stack], view: View, whole: In
             percent_text(stack.bytes(view) / max(1.0, whole.value)),
             count_text(stack.objects(view)),
             count_text(interval.samples),
-            _callers(stack),
+            callers(stack.frames),
         )
     return table
 
 
-def _callers(stack: Stack) -> Text:
+def callers(frames: Sequence[Frame], most: int | None = CALLERS_SHOWN) -> Text:
     """The first functions on the way out that are the program's own."""
-    frames = telling(stack.frames)
-    text = Text(frames[0].function, style="bold")
-    text.append(_place(frames[0]), style="dim")
-    for frame in frames[1:CALLERS_SHOWN]:
+    own = telling(frames)
+    text = Text(own[0].function, style="bold")
+    text.append(_place(own[0]), style="dim")
+    for frame in own[1:most]:
         text.append(f" < {frame.function}", style="dim")
     return text
 
@@ -99,7 +109,7 @@ def _print_suspects(console: Console, suspects: Sequence[Suspect], is_coarse: bo
         return
     console.print("Leak suspects:", style="bold")
     for one in suspects[:SUSPECTS_SHOWN]:
-        console.print(Text("  ").append(_callers(one.stack)))
+        console.print(Text("  ").append(callers(one.stack.frames)))
         console.print(f"    {one.sentence()}")
 
 

@@ -126,7 +126,7 @@ def processes_table(rows: Iterable[Listed]) -> Table:
         table.add_row(
             str(row.pid),
             _size_or_dash(row.live_bytes),
-            _size_or_dash(row.resident_bytes),
+            size_text(row.resident_bytes),
             row.command,
         )
     return table

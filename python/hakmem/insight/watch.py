@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from heapq import nlargest
 from typing import Any
 
-from hakmem.insight.area import Area, attach, number
+from hakmem.errors import HakmemError
+from hakmem.insight.area import Area, Places, attach, number
 from hakmem.insight.look import Targets
 from hakmem.insight.naming import Naming, naming_of
-from hakmem.insight.numbers import Numbers, Thread, numbers_of
+from hakmem.insight.numbers import NUMBERS_TABLES, Numbers, Thread, numbers_of
 from hakmem.insight.processes import command_line
 from hakmem.insight.text import CLASS_TITLES, as_json, by_waste, class_row
 from hakmem.insight.words import size_text, time_text
@@ -223,6 +224,7 @@ class Everyone:
     def __init__(self) -> None:
         self.listed_at = -math.inf
         self.pids: tuple[str, ...] = ()
+        self.places = Places(NUMBERS_TABLES)
         self.again()
 
     def again(self) -> None:
@@ -230,7 +232,16 @@ class Everyone:
         if time.monotonic() - self.listed_at >= LISTED_EVERY_S:
             self.pids = Targets((), every=True).current()
             self.listed_at = time.monotonic()
-        self.seen, _ = Targets(self.pids).leniently()
+            self.places.forget()
+        self.seen = [numbers for pid in self.pids if (numbers := self._look(int(pid)))]
+
+    def _look(self, pid: int) -> Numbers | None:
+        """None: it cannot be read, or is just ending and nothing but the area is left."""
+        try:
+            numbers = numbers_of(self.places.attach(pid), pid)
+        except HakmemError:
+            return None
+        return numbers if numbers.status else None
 
     def as_json(self) -> list[dict[str, Any]]:
         return [as_json(numbers) for numbers in self.seen]

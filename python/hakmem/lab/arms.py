@@ -73,12 +73,13 @@ def forced_glibc(glibc: Arm, program: Path) -> Arm:
     return replace(glibc, preload=Path(library[1]))
 
 
-def say_what_is_missing(available: Sequence[Arm]) -> None:
+def say_what_is_missing(available: Sequence[Arm], clone: Clone | None) -> None:
     """Once per command: a comparison with few is worth less than it could be."""
     names = {arm.name for arm in available}
     missing = [recipe.name for recipe in RECIPES if recipe.name not in names]
     if missing:
-        say(f"not ready: {', '.join(missing)} (./hakmem bench --setup-peers builds them)")
+        where = "./hakmem" if clone else "in a clone of hakmem, ./hakmem"
+        say(f"not ready: {', '.join(missing)} ({where} bench --setup-peers builds them)")
 
 
 def default_arms(available: Sequence[Arm]) -> list[Arm]:

@@ -107,7 +107,7 @@ def one_site() -> World:
     world = live()
     world.usual()
     world.site(1 * MIB, 0x7F00_0000_1001)
-    world.site(20 * MIB, 0x7F10_0000_0101, 0x400101)
+    world.site(20 * MIB, 0x7F10_0000_0101, 0x400101, 0x400201)
     return world
 
 
@@ -217,6 +217,24 @@ def test_live_data_names_the_programs_own_frame() -> None:
     advice = fired(one_site())["top_site"]
     assert "/usr/bin/program+0x100" in advice.headline
     assert "hakmem report 42" in advice.action
+
+
+@pytest.mark.parametrize(
+    ("unwind", "action"), [(0, "start the program with HAKMEM_PROFILE_UNWIND=1"), (1, "not known")]
+)
+def test_live_data_of_which_no_caller_is_known(unwind: int, action: str) -> None:
+    world = live()
+    world.map(0x400000, MIB, 0, "/usr/bin/program", "r-xp")
+    world.site(20 * MIB, 0x400101)
+    world.settings["profile_unwind"] = unwind
+    advice = fired(world)["top_site"]
+    assert action in advice.action
+    assert "says who calls" not in advice.action
+
+
+def test_nobody_asks_who_calls_main(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hakmem.insight.advice._named_site", lambda *_: "main")
+    assert fired(one_site())["top_site"].action == "hakmem report 42 says in which line"
 
 
 @pytest.mark.parametrize(

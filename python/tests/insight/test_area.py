@@ -162,7 +162,7 @@ def test_a_process_is_read_and_read_again(built: Built, tmp_path: Path) -> None:
 def test_a_process_in_a_container_is_read_through_its_memory(
     built: Built, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_same_ipc_namespace", lambda pid: False)
+    monkeypatch.setattr(module, "same_ipc_namespace", lambda pid: False)
     with shown(built, tmp_path) as pid:
         try:
             os.close(os.open(f"/proc/{pid}/mem", os.O_RDONLY))

@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,9 +11,14 @@ import pytest
 from conftest import Run
 from synthetic_area import CLASSES, build, class_rows, heap, shown
 
+from hakmem.commands.diff import print_changes
 from hakmem.insight.area import attach, load
+from hakmem.insight.compare import NOTHING, Change
+from hakmem.insight.confidence import Interval
 from hakmem.insight.images import read_image
+from hakmem.insight.pprof import message_class
 from hakmem.insight.profile import Profile, from_area, profile_of
+from hakmem.insight.symbols import Frame
 
 OBJECT = 1024
 MAPS = "560000000000-560000100000 r-xp 00000000 fe:00 12    /opt/none/app\n"
@@ -140,6 +146,18 @@ def test_a_single_sample(hakmem: Run, file: Path) -> None:
     assert "from 1 sample\n" in hakmem("report", file, environment={"COLUMNS": "140"}).stdout
 
 
+def test_nothing_is_folded_where_no_terminal_is(hakmem: Run, file: Path) -> None:
+    """What somebody looks for is in one line."""
+    name = "a_program_of_" + "many_" * 40 + "parts"
+    file.write_bytes(area((30, 10)) + MAPS.replace("app", name).encode())
+    later = file.with_name("later")
+    later.write_bytes(area((30, 20)) + MAPS.replace("app", name).encode())
+    for arguments in (["report", file], ["diff", file, later]):
+        lines = hakmem(*arguments).stdout.splitlines()
+        assert any(f"{name}+0x300" in line for line in lines)
+        assert not any(line.endswith(" ") for line in lines)
+
+
 def test_brackets_in_a_command_are_no_mark_up(hakmem: Run, file: Path) -> None:
     file.write_bytes(area((30, 10)) + MAPS.replace("none/app", "none/[/b]app").encode())
     result = hakmem("report", file, environment={"COLUMNS": "140"})
@@ -241,6 +259,46 @@ def test_a_running_process_is_kept(hakmem: Run, tmp_path: Path) -> None:
     assert once_more.read_bytes() == before.read_bytes()
 
 
+def test_what_is_kept_has_its_moment_and_its_command(hakmem: Run, tmp_path: Path) -> None:
+    """Of a process in which nothing has changed for long, as most of a leak's life."""
+    path, pprof = tmp_path / "kept.heap", tmp_path / "kept.pb.gz"
+    with shown(built((40, 9)), tmp_path) as pid:
+        assert hakmem("report", str(pid), "--save", str(path)).returncode == 0
+        now_ms = time.monotonic_ns() // 1_000_000
+        running = json.loads(hakmem("report", str(pid), "--json").stdout)
+    os.utime(path, (0, 0))
+    kept = json.loads(hakmem("report", path, "--json").stdout)
+    assert kept["command"] == running["command"]
+    shown_ms = load(path).row("process")["shown_ms"]
+    assert isinstance(shown_ms, int)
+    assert now_ms - shown_ms - 60_000 < kept["age_ms"] <= now_ms - shown_ms
+    assert hakmem("report", path, "--pprof", pprof).returncode == 0
+    message = message_class("Profile")()
+    message.ParseFromString(gzip.decompress(pprof.read_bytes()))
+    assert message.duration_nanos == kept["age_ms"] * 1_000_000
+    assert abs(message.time_nanos / 1e9 - time.time()) < 60
+    stats = json.loads(hakmem("stats", path, "--json").stdout)
+    assert stats["uptime_ms"] == kept["age_ms"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["saved 1 99999999999 x", 'saved 1 9999999999 "x"', 'saved 2 3 "', r'saved 2 3 "\ud800"'],
+)
+def test_a_damaged_moment(hakmem: Run, file: Path, line: str) -> None:
+    file.write_bytes(file.read_bytes() + f"{line}\n".encode())
+    pprof = file.with_name("out.pb.gz")
+    for arguments in (["report", file], ["report", file, "--pprof", pprof]):
+        done = hakmem(*arguments)
+        assert done.returncode == 0, done.stderr
+
+
+def test_an_older_kept_file_is_read(hakmem: Run, file: Path) -> None:
+    """Without the moment: that of the last change."""
+    assert load(file).saved is None
+    assert json.loads(hakmem("report", file, "--json").stdout)["age_ms"] > 0
+
+
 def test_running_process(hakmem: Run, tmp_path: Path) -> None:
     with shown(built((30, 10)), tmp_path) as pid:
         result = hakmem("report", str(pid), "--json")
@@ -273,6 +331,29 @@ def test_diff(hakmem: Run, file: Path, tmp_path: Path) -> None:
     assert [one["bytes"] for one in json.loads(result.stdout)] == [80 << 20, 0]
     assert f"app+0x200;app+0x300 {10 << 20} {90 << 20}\n" in folded.read_text()
     assert "80.0 MiB more live now" in page.read_text(encoding="utf-8")
+
+
+def test_diff_of_nothing(hakmem: Run, file: Path, tmp_path: Path) -> None:
+    page = tmp_path / "diff.html"
+    assert hakmem("diff", file, file).stdout == "Nothing has changed: 2 call stacks live now\n"
+    assert hakmem("diff", file, file, "--html", page).returncode == 0
+    assert "nothing has changed" in page.read_text(encoding="utf-8")
+
+
+def test_diff_names_places_as_report_does(capsys: pytest.CaptureFixture[str]) -> None:
+    make = Frame("make", "app", "/src/make.c", 7)
+    main = Frame("main", "app", "/src/main.c", 9)
+    changes = [
+        Change(frames, make, NOTHING, Interval(count, count, count, 20))
+        for frames, count in (((make,), 5 << 20), ((make, main), 3 << 20))
+    ]
+    print_changes(changes, "live now")
+    rows = [line.split("0 B")[1].split("MiB")[1].strip() for line in out_rows(capsys)]
+    assert rows == ["make make.c:7", "make make.c:7 < main"]
+
+
+def out_rows(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    return [line for line in capsys.readouterr().out.splitlines() if line.startswith("+")]
 
 
 @pytest.mark.parametrize("command", [["report"], ["diff", "1"]])

@@ -319,6 +319,8 @@ def test_command(library: Path) -> None:
 def test_bad_settings_are_the_library_s_to_name(library: Path) -> None:
     report = examine_command(Path("/bin/sh"), library, {"HAKMEM_RETIAN": "1M"})
     assert "did you mean 'retain'" in one(report, "problem", "settings")
+    report = examine_command(Path("/bin/sh"), library, {"HAKMEM_XYZZY": "1"})
+    assert one(report, "problem", "settings").endswith("'XYZZY' is ignored")
 
 
 def compiled(compiler: str, folder: Path, source: str, *options: str) -> Path:
@@ -353,6 +355,28 @@ def test_commands_out_of_reach(
     report = examine_command(program, None, {})
     assert report.active is False
     assert text in one(report, "problem", "program")
+
+
+def test_static_go_is_not_to_be_linked(tmp_path: Path, compiler: str) -> None:
+    """Go's runtime never calls malloc; the section tells such a program."""
+    section = '__attribute__((section(".go.buildinfo"))) int built;\n'
+    program = compiled(compiler, tmp_path, section + PLAIN, "-static")
+    found = examine_command(program, None, {}).findings
+    remedy = next(one.remedy for one in found if "statically linked" in one.text)
+    assert "libhakmem.a" not in remedy
+    assert "Go" in remedy
+
+
+def test_a_missing_interpreter_is_named(tmp_path: Path) -> None:
+    script = tmp_path / "script"
+    for line, name in (
+        ("/no/such/shell -e", "/no/such/shell"),
+        ("/usr/bin/env nobash", "nobash"),
+    ):
+        script.write_text(f"#!{line}\n")
+        assert f"{name}, which is to run it" in one(
+            examine_command(script, None, {}), "problem", "program"
+        )
 
 
 # As libhakmem.a has its code.

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from sample import CLASS_64, EXPECTED, MAPS, sample
+from sample import EXPECTED, MAPS, sample
 from synthetic_area import COUNTERS, shown, source
 
 from hakmem.insight.area import attach, load
@@ -38,7 +38,7 @@ def test_a_file_has_no_resident_memory_but_all_else(of_file: Numbers) -> None:
 
 
 def test_classes_and_threads(of_file: Numbers) -> None:
-    small = of_file.classes[CLASS_64]
+    small = next(c for c in of_file.classes if c.size == 64)
     assert (small.size, small.blocks, small.slab_bytes) == (64, 860, 2 * 65536)
     assert small.waste == small.free_bytes + 150 * 64
     first, ended, lost = of_file.threads

@@ -1,6 +1,7 @@
 """`hakmem run --report`: the program is as without it, and its profile becomes a page."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -86,7 +87,7 @@ def test_page_of_a_program(reported: Run, tmp_path: Path, writer: list[str | Pat
     assert result.stdout == "1\n"
     assert "preloaded" in result.stderr
     text = page.read_text(encoding="utf-8")
-    assert "3.00 MiB at the peak, 3.00 MiB left after 8 s" in text
+    assert "3.00 MiB at the peak, 3.00 MiB left after " in text
     assert '"first":1' in text
     assert str(program) in text
     assert '"rss":[]' not in text
@@ -105,8 +106,58 @@ def test_program_ended_by_a_signal(reported: Run, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     result = reported(page, "sh", "-c", "kill -SEGV $$")
     assert result.returncode == 128 + signal.SIGSEGV
-    assert "ended by SIGSEGV" in result.stderr
+    assert "SIGSEGV ended the program" in result.stderr
     assert not page.exists()
+
+
+LEAVING = """
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+int main(int count, char **words)
+{
+    for (int i = 0; i < 64; i++)
+        memset(malloc(1 << 20), 1, 1 << 20);
+    usleep(300000);
+    if (count > 2)
+        execv(words[2], (char *[]){words[2], words[1], NULL});
+    if (atoi(words[1]) == 0)
+        _exit(3);
+    raise(atoi(words[1]));
+    return 1;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def leaving(compiler: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Allocates 64 MiB and ends by a signal, or becomes another program first."""
+    folder = tmp_path_factory.mktemp("leaving")
+    program = folder / "leaving"
+    (folder / "leaving.c").write_text(LEAVING)
+    subprocess.run([compiler, "-O0", folder / "leaving.c", "-o", program], check=True)
+    return program
+
+
+@pytest.mark.parametrize(
+    "signo", [0, signal.SIGTERM, signal.SIGINT, signal.SIGSEGV, signal.SIGKILL]
+)
+def test_what_a_program_without_an_end_held(
+    hakmem: Run, library: Path, tmp_path: Path, leaving: Path, signo: int
+) -> None:
+    """The area outlives it, as it was at the last moment."""
+    page = tmp_path / "page.html"
+    command = ["run", "--library", library, "--report", page, "--", leaving, str(int(signo))]
+    for words in (command, [*command, leaving]):
+        result = hakmem(*words)
+        assert result.returncode == (128 + signo if signo else 3), result.stderr
+        text = page.read_text(encoding="utf-8")
+        found = re.search(r"([0-9.]+) MiB left after", text)
+        assert found is not None
+        assert 30 < float(found[1]) < 120
+        assert "main" in text
+        page.unlink()
 
 
 def test_program_that_leaves_no_profile(reported: Run, tmp_path: Path) -> None:

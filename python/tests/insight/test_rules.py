@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -101,11 +102,40 @@ def test_nothing_learnt_is_said(hakmem: Run, tmp_path: Path) -> None:
         ("2M - 3s 0", "a rule has 15 words, not 4"),
     ],
 )
-def test_a_wrong_line_is_named(hakmem: Run, tmp_path: Path, line: str, wrong: str) -> None:
+def test_a_wrong_line_is_named_and_ignored(
+    hakmem: Run, tmp_path: Path, line: str, wrong: str
+) -> None:
+    path, output = tmp_path / "a.rules", tmp_path / "b.rules"
+    path.write_text(f"# hakmem rules\n\n{line}\n{known(3000, 9).line()}")
+    done = hakmem("rules", path, "--output", output)
+    assert f"{path}:3: {wrong}" in done.stderr
+    assert done.returncode == 0
+    assert read(output) == [known(3000, 9)]
+
+
+def test_a_file_of_rules_is_known_by_what_is_in_it(tmp_path: Path) -> None:
+    """The title is a comment like any other, and units are as the library takes them."""
     path = tmp_path / "a.rules"
-    path.write_text(f"# hakmem rules\n\n{line}\n")
+    path.write_text(f"# of Monday\n2048k - 3S 1k{ZEROS[2:]}\n")
+    assert rules_of(str(path)) == [known(3000, 1024)]
+
+
+def test_rules_and_profiles_come_by_a_pipe(hakmem: Run, profile: Path) -> None:
+    command = [sys.executable, "-m", "hakmem", "rules", "/dev/stdin", "--json"]
+    found = json.loads(hakmem("rules", profile, "--json").stdout)
+    for content in (profile.read_bytes(), rules_text(rules_of(str(profile))).encode()):
+        environment = os.environ | {"PYTHONPATH": str(ROOT / "python")}
+        done = subprocess.run(command, input=content, capture_output=True, env=environment)
+        assert json.loads(done.stdout) == found, done.stderr
+
+
+def test_another_text_has_no_rules(hakmem: Run, tmp_path: Path) -> None:
+    path = tmp_path / "README"
+    path.write_text("all about it\n" * 50)
     failed = hakmem("rules", path)
-    assert f"line 3: {wrong}" in failed.stderr
+    assert failed.returncode == 1
+    assert "neither a profile nor a file of rules" in failed.stderr
+    assert len(failed.stderr.splitlines()) < 20
 
 
 def test_a_run_begins_with_what_another_has_learnt(tmp_path: Path) -> None:

@@ -138,7 +138,7 @@ def test_another_users_process(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> str:
         raise PermissionError
 
-    monkeypatch.setattr(Path, "read_text", refuse)
+    monkeypatch.setattr(Path, "read_bytes", refuse)
     monkeypatch.setattr(os, "geteuid", lambda: 12345)
     with pytest.raises(
         HakmemError, match=r"smaps cannot be read: .* belongs to .*; ask as .*root$"

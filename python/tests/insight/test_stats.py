@@ -1,6 +1,7 @@
 """`hakmem stats`: text, JSON, OpenMetrics, files and the server."""
 
 import json
+import os
 import re
 import signal
 import socket
@@ -18,6 +19,7 @@ from synthetic_area import COUNTERS, shown
 
 from hakmem.cli import main
 from hakmem.errors import HakmemError
+from hakmem.insight.look import Targets
 from hakmem.insight.numbers import CLASS_METRICS, COUNTER, THREAD_METRICS, metric_table
 from hakmem.insight.processes import command_line
 from hakmem.insight.serve import address_of
@@ -184,6 +186,22 @@ def test_the_list(process: int, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["stats", "--json"]) == 0
     (row,) = (r for r in json.loads(capsys.readouterr().out) if r["pid"] == process)
     assert row["live_bytes"] == EXPECTED["live_bytes"]
+
+
+def test_what_has_ended_meanwhile_is_not_listed(
+    process: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with subprocess.Popen(["true"]) as ended:
+        pass
+    found = [ended.pid, os.getpid(), process]
+    monkeypatch.setattr("hakmem.insight.look.own_processes", lambda: iter(found))
+    assert main(["stats"]) == 0
+    said = capsys.readouterr()
+    assert [line.split()[0] for line in said.out.splitlines()] == ["pid", str(process)]
+    assert said.err == ""
+    assert main(["stats", "--all", "--json"]) == 0
+    assert [one["pid"] for one in json.loads(capsys.readouterr().out)] == [process]
+    assert Targets((), every=True).leniently()[1] == []
 
 
 def test_a_process_without_an_area_is_listed_with_the_reason(

@@ -1,5 +1,6 @@
 """Names of addresses, from files that a compiler made for the test."""
 
+import mmap
 import os
 import re
 import shutil
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from hakmem.insight.area import mappings_text
 from hakmem.insight.images import read_image
 from hakmem.insight.profile import Module, modules_of
 from hakmem.insight.symbols import JIT, NOWHERE, Frame, Symbols
@@ -99,6 +101,19 @@ def test_path_that_is_no_utf_8(program: Path, tmp_path: Path) -> None:
     frame = Symbols([mapped(copy)]).frames(address_in(program, "grow"))[-1]
     assert frame.function == "app::Cache<long>::grow"
     assert frame.module == "app\N{REPLACEMENT CHARACTER}"
+
+
+def test_path_with_the_end_of_a_line(program: Path, tmp_path: Path) -> None:
+    """As the kernel writes it, and as its own process maps it."""
+    copy = tmp_path / "an\napp\r"
+    shutil.copy(program, copy)
+    with copy.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as _:
+        text = mappings_text(os.getpid(), "maps")
+    (line,) = [line for line in text.split("\n") if line.endswith(r"an\012app" + "\r")]
+    (module,) = modules_of(f"{line}\n".replace("r--s", "r-xp"), {})
+    assert module.path == str(copy)
+    frame = Symbols([mapped(copy)]).frames(address_in(program, "grow"))[-1]
+    assert (frame.function, frame.module) == ("app::Cache<long>::grow", r"an\napp\r")
 
 
 def stripped(program: Path, folder: Path, link: bool) -> tuple[Path, Path]:
@@ -241,6 +256,16 @@ def test_maps_and_build_ids() -> None:
         Module(0x7FFD00000000, 0x7FFD00002000, 0, "[vdso]"),
         Module(0x7FFF00000000, 0x7FFF00001000, 0, ""),
     )
+
+
+def test_strings_are_named_as_everybody_does() -> None:
+    symbols = Symbols(())
+    symbols._demangle(
+        {"_ZNSt6vectorINSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEESaIS5_EE1fEv"}
+    )
+    assert list(symbols._names.values()) == [
+        "std::vector<std::string, std::allocator<std::string> >::f"
+    ]
 
 
 def test_images_of_other_files(tmp_path: Path) -> None:

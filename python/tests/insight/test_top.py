@@ -144,6 +144,21 @@ def test_new_processes_are_looked_for_now_and_then(
     assert pid not in pids()
 
 
+def test_mappings_are_not_read_again_at_each_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with shown(sample(), tmp_path) as pid:
+        monkeypatch.setattr(module.Targets, "current", lambda _: (str(pid),))
+        everyone = Everyone()
+        first = everyone.as_json()
+        with monkeypatch.context() as without:
+            without.setattr("hakmem.insight.area.read_maps", lambda _: pytest.fail("read"))
+            everyone.again()
+        assert [one["process"] for one in everyone.as_json()] == [one["process"] for one in first]
+    everyone.again()
+    assert everyone.seen == []
+
+
 class Terminal:
     """The command line in a terminal of its own."""
 

@@ -75,14 +75,14 @@ def test_one_crashing_arm_is_a_row(compare: Run, library: Path, tmp_path: Path) 
 @pytest.mark.parametrize("wrong", ["retian:1M", "retain:much"])
 def test_settings_that_the_library_does_not_know(compare: Run, library: Path, wrong: str) -> None:
     done = compare("--library", library, "--", "true", arms=f"glibc,{wrong}")
-    assert done.returncode == 1
+    assert done.returncode == 125
     assert f"hakmem: arm {wrong}: " in done.stderr
     assert "is ignored" in done.stderr
 
 
 def test_command_that_works_nowhere(compare: Run) -> None:
     done = compare("--", "sh", "-c", "echo not today >&2; exit 3")
-    assert done.returncode == 1
+    assert done.returncode == 125
     assert "nothing to compare" in done.stderr
     assert "not today" in done.stderr
 
@@ -90,9 +90,16 @@ def test_command_that_works_nowhere(compare: Run) -> None:
 def test_time_that_is_up_before_a_round_is_no_failure(hakmem: Run, marker_library: Path) -> None:
     fixed = ("--arms", "glibc,hakmem", "--library", marker_library, "--budget", "0.5s")
     done = hakmem("compare", *fixed, "--", "sleep", "1")
-    assert done.returncode == 1
+    assert done.returncode == 125
     assert "a round of sleep 1 takes longer than --budget" in done.stderr
     assert "watching" not in done.stderr
+
+
+@pytest.mark.parametrize("words", [("compare", "--rounds", "none"), ("tune", "--runs", "none")])
+def test_what_is_typed_wrong_is_the_wrappers_failure(hakmem: Run, words: tuple[str, ...]) -> None:
+    done = hakmem(*words, "--", "true")
+    assert done.returncode == 125
+    assert "Usage: ./hakmem" in done.stderr
 
 
 def test_command_that_is_not_there(compare: Run) -> None:
@@ -103,7 +110,7 @@ def test_command_that_is_not_there(compare: Run) -> None:
 
 def test_time_out_is_a_failure(compare: Run) -> None:
     done = compare("--timeout", "0.2s", "--", "sleep", "100")
-    assert done.returncode == 1
+    assert done.returncode == 125
     assert "no end within 0.2 s" in done.stderr
 
 
@@ -130,7 +137,7 @@ def test_time_out_is_a_failure(compare: Run) -> None:
 )
 def test_users_mistakes_are_named(compare: Run, words: tuple[str, ...], said: str) -> None:
     done = compare(*words, "--", "true")
-    assert done.returncode in (1, 2)
+    assert done.returncode == 125
     assert said in done.stderr
     assert "Traceback" not in done.stderr
     assert "measuring" not in done.stderr
@@ -175,7 +182,7 @@ def test_server_that_fails(
     script = tmp_path / "server.py"
     script.write_text(server)
     done = compare("--driver", driver, "--ready", "ready", "--", sys.executable, script)
-    assert done.returncode == 1
+    assert done.returncode == 125
     assert said in done.stderr
 
 

@@ -84,13 +84,13 @@ def test_json_alone_on_standard_output(tune: Run) -> None:
 )
 def test_bad_input_is_named(tune: Run, words: tuple[str, ...], said: str) -> None:
     done = tune(*words, "--", "true")
-    assert done.returncode == 1
+    assert done.returncode == 125
     assert said in done.stderr
 
 
 def test_command_that_fails_is_shown(tune: Run, tmp_path: Path) -> None:
     done = tune("--", "sh", "-c", "echo not today >&2; exit 3")
-    assert done.returncode == 1
+    assert done.returncode == 125
     assert "not today" in done.stderr
     assert "does not work on hakmem as it is: exit status 3" in done.stderr
     assert not (tmp_path / "tiny.env").exists()

@@ -28,8 +28,8 @@ SCENARIO_LIMIT = 120  # seconds of a scenario of a mutant: one that never ends w
 
 # The library's sources as they are; those that scenarios include are not among them.
 SOURCES = [
-    "os/lock.c", "heap/remote.c", "heap/registry.c", "heap/fork.c", "heap/heap.c", "heap/capacity.c",
-    "heap/refill.c", "heap/slots.c", "heap/show.c", "slab/slab.c", "live/live.c",
+    "os/lock.c", "heap/remote.c", "heap/registry.c", "heap/fork.c", "heap/heap.c",
+    "heap/capacity.c", "heap/refill.c", "heap/slots.c", "heap/show.c", "slab/slab.c", "live/live.c",
 ]  # fmt: skip
 FLAGS = [
     "-std=gnu11", "-O1", "-g", "-fPIC", "-fvisibility=hidden", "-ffunction-sections",

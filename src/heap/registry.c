@@ -15,7 +15,6 @@ static struct {
     struct lock lock;
     _Atomic(struct heap *) all; /* grows only; pushed under the lock */
     struct heap *orphans;       /* newest first; under the lock */
-    uint32_t forks;             /* from the first process to this one */
     /* Classes of which orphans may have listed slabs: a hint for stage 1. Set by whoever lists one or leaves a heap, cleared by
      * whoever finds none. */
     _Atomic uint64_t orphaned[CLASS_WORDS];
@@ -118,11 +117,16 @@ static void push_all(struct heap *h)
     store_release(&registry.all, h);
 }
 
+/* In the child of a handler that forks within one of these two the list is made anew (registry_restart). Some of it may be
+ * missing then, but no heap is there twice, or there and a thread's: one that passes, or has not joined yet, is not put there. */
 static struct heap *pop_orphan(void)
 {
     struct heap *h = registry.orphans;
-    if (h != NULL)
-        registry.orphans = h->orphan_next;
+    if (h == NULL)
+        return NULL;
+    store_relaxed(&h->passing, &hak_thread);
+    atomic_signal_fence(memory_order_seq_cst);
+    registry.orphans = h->orphan_next;
     return h;
 }
 
@@ -130,6 +134,7 @@ static struct heap *pop_orphan(void)
 static void push_orphan(struct heap *h, const uint64_t had[CLASS_WORDS])
 {
     h->orphan_next = registry.orphans;
+    atomic_signal_fence(memory_order_seq_cst);
     registry.orphans = h;
     for (uint32_t word = 0; word < CLASS_WORDS; word++)
         note_orphaned(word, had[word]);
@@ -194,16 +199,10 @@ static struct heap *attach_orphan(void)
 {
     if (!lock_take_if_safe(&registry.lock))
         return NULL;
-    uint32_t forks = registry.forks;
     struct heap *h = pop_orphan();
     lock_release(&registry.lock);
     if (h == NULL || !lock_take(&h->lock))
         return NULL;
-    /* A handler has forked since, and this is its child, which has put the heap among the orphans again. */
-    if (registry.forks != forks) {
-        heap_unlock_visited(h);
-        return NULL;
-    }
     forget_warm(h);
     set_state(h, HEAP_LIVE);
     h->tid = hak_thread.id;
@@ -227,6 +226,8 @@ static bool publish(struct heap *h)
     }
     if (load_relaxed(&h->state) == HEAP_ORPHAN)
         push_borrowed(h);
+    else
+        store_relaxed(&h->passing, &hak_thread);
     push_all(h);
     lock_release(&registry.lock);
     return true;
@@ -271,6 +272,8 @@ void registry_abandon(struct heap *h)
     heap_unlock_visited(h);
     if (lock_take_if_safe(&registry.lock)) {
         push_orphan(h, had);
+        atomic_signal_fence(memory_order_seq_cst);
+        store_relaxed(&h->passing, NULL);
         lock_release(&registry.lock);
     }
 }
@@ -308,7 +311,6 @@ struct heap *registry_borrow(void)
 HAK_COLD void registry_restart(bool (*has_no_thread)(struct heap *h))
 {
     registry.orphans = NULL;
-    registry.forks++;
     for (struct heap *h = registry_first(); h != NULL; h = h->all_next) {
         if (has_no_thread(h)) {
             set_state(h, HEAP_ORPHAN);

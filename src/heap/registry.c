@@ -18,6 +18,9 @@ static struct {
     /* Classes of which orphans may have listed slabs: a hint for stage 1. Set by whoever lists one or leaves a heap, cleared by
      * whoever finds none. */
     _Atomic uint64_t orphaned[CLASS_WORDS];
+    /* The orphan at which stage 1 goes on; NULL: at the newest, the last round is over. Written under the lock. A thread may have
+     * the heap by now. */
+    _Atomic(struct heap *) next_look[CLASS_COUNT];
     _Atomic(struct heap *) spares[SPARES]; /* new heaps that could not join the others */
     _Atomic bool has_spares;               /* has had some: most processes never look */
 } registry;
@@ -325,7 +328,7 @@ HAK_COLD void registry_restart(bool (*has_no_thread)(struct heap *h))
 static struct slab *slab_orphaned_to_owned(struct heap *from, struct heap *to, uint32_t class)
 {
     uint32_t link = from->classes[class].list;
-    if (link == 0)
+    if (link == 0 || load_relaxed(&from->state) != HEAP_ORPHAN)
         return NULL;
     struct slab *s = slab_at(link - 1);
     slab_kept_to_used(from, s);
@@ -352,17 +355,23 @@ static struct slab *slab_orphaned_to_owned(struct heap *from, struct heap *to, u
     return s;
 }
 
+/* A few looks at a time: where they find nothing the next call goes on there, so that the newest orphans hide no others. */
 struct slab *registry_adopt_slab(struct heap *h, uint32_t class)
 {
     _Atomic uint64_t *orphaned = &registry.orphaned[class / 64];
+    _Atomic(struct heap *) *next_look = &registry.next_look[class];
     uint64_t bit = class_bit(class);
-    if (HAK_LIKELY((load_relaxed(orphaned) & bit) == 0) || !lock_try(&registry.lock))
+    if (HAK_LIKELY((load_relaxed(orphaned) & bit) == 0 && load_relaxed(next_look) == NULL) ||
+        !lock_try(&registry.lock))
         return NULL;
-    /* Before the first look: who lists one in a heap after that was looked at finds this done, as its lock says. */
-    and_relaxed(orphaned, ~bit);
+    struct heap *o = load_relaxed(next_look);
+    /* Before the round's first look: who lists one in a heap after that was looked at finds this done, as its lock says. */
+    if (o == NULL) {
+        and_relaxed(orphaned, ~bit);
+        o = registry.orphans;
+    }
     bool may_be_more = false;
     struct slab *s = NULL;
-    struct heap *o = registry.orphans;
     for (int looks = 0; o != NULL && s == NULL && looks < ADOPT_LOOKS; looks++) {
         bool has_lock = o != h && lock_try(&o->lock);
         if (has_lock) {
@@ -374,6 +383,8 @@ struct slab *registry_adopt_slab(struct heap *h, uint32_t class)
     }
     if (may_be_more)
         or_relaxed(orphaned, bit);
+    if (s == NULL)
+        store_relaxed(next_look, o);
     lock_release(&registry.lock);
     return s;
 }

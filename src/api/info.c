@@ -128,6 +128,8 @@ HAK_EXPORT int hak_ctl(const char *name, void *old, size_t *old_size, const void
 {
     static const char *const version = HAK_STRINGIZE(HAK_VERSION_MAJOR) "." HAK_STRINGIZE(
         HAK_VERSION_MINOR) "." HAK_STRINGIZE(HAK_VERSION_PATCH);
+    if (name == NULL)
+        return EINVAL;
     if (strcmp(name, "profile.write") == 0)
         return ctl_write_profile(new_value, new_size);
     if (has_prefix(name, "opt."))

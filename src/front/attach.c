@@ -49,10 +49,13 @@ static struct {
 
 static void thread_exits(void *heap)
 {
+    struct heap *h = heap;
     thread_enter();
+    store_relaxed(&h->passing, &hak_thread);
+    atomic_signal_fence(memory_order_seq_cst); /* a handler that forks finds it in one or both */
     hak_thread.heap = &hak_empty_heap;
     hak_thread.exited = true;
-    registry_abandon(heap);
+    registry_abandon(h);
     thread_leave();
     purge_if_due();
 }
@@ -164,6 +167,14 @@ static struct heap *attach(void)
     if (h == NULL)
         return NULL;
     hak_thread.heap = h;
+    atomic_signal_fence(memory_order_seq_cst); /* as in thread_exits */
+    store_relaxed(&h->passing, NULL);
+    atomic_signal_fence(memory_order_seq_cst);
+    /* Until then a handler may have forked and lost it, whatever it found here: settle_without_thread. */
+    if (load_relaxed(&h->state) == HEAP_LOST) {
+        hak_thread.heap = &hak_empty_heap;
+        return NULL;
+    }
     if (start.has_key)
         (void)pthread_setspecific(start.key, h);
     return h;

@@ -392,7 +392,8 @@ HAK_COLD void die_not_a_block(const void *p, const char *what, uintptr_t word)
 
 static HAK_COLD _Noreturn void die_free_already(const void *p, const char *what)
 {
-    os_fatal("%s(%p): use after free: the block is free already", what, (uintptr_t)p);
+    os_fatal("%s(%p): double free or use after free: the block is free already", what,
+             (uintptr_t)p);
 }
 
 static size_t usable_of(const void *p, uintptr_t word)
@@ -576,7 +577,7 @@ static void *resize_pages(void *p, uintptr_t word, size_t old, size_t size)
 
 static HAK_NOINLINE void *realloc_slow(void *p, uintptr_t word, size_t size)
 {
-    size_t old = usable_of(p, word);
+    size_t old = front_usable(p, "realloc");
     if (word == WORD_SAMPLED && still_fits(old, size))
         return p;
     void *q = word == WORD_RUN || word == WORD_BIG ? resize_pages(p, word, old, size) : NULL;
@@ -596,7 +597,8 @@ static HAK_NOINLINE void *realloc_slow(void *p, uintptr_t word, size_t size)
 void *front_realloc(void *p, size_t size)
 {
     uintptr_t word = word_of(p, "realloc");
-    if (word > WORD_TAG_MAX && still_fits(hak_classes[class_of_word(word)].size, size))
+    if (word > WORD_TAG_MAX && still_fits(hak_classes[class_of_word(word)].size, size) &&
+        HAK_LIKELY(!is_newest_freed(p, word)))
         return p;
     return realloc_slow(p, word, size);
 }

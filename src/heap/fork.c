@@ -200,7 +200,7 @@ static void forget_thread_of(struct heap *h)
 static bool settle_without_thread(struct heap *h)
 {
     heap_forget_row(h);
-    bool is_own = h == hak_thread.heap;
+    bool is_own = heap_is_own(h);
     /* What the handler has interrupted leaves one that it has the lock of as it should be. */
     if (load_relaxed(&h->state) == HEAP_LOST || (h->fork_held ? is_own : lock_is_mine(&h->lock)))
         return false;
@@ -215,6 +215,7 @@ static bool settle_without_thread(struct heap *h)
     }
     if (load_relaxed(&h->state) == HEAP_LIVE)
         forget_thread_of(h);
+    store_relaxed(&h->passing, NULL);
     return true;
 }
 

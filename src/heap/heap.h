@@ -159,6 +159,9 @@ struct heap {
     _Atomic uint32_t state;   /* enum heap_state; changed under the lock */
     struct heap *all_next;    /* every heap there is; set once */
     struct heap *orphan_next; /* registry's list, under its lock */
+    /* The thread to whose `heap` it is on its way from the registry, or back; NULL: none. No handler may use it, and one that
+     * forks leaves it to what it has interrupted. Written by that thread. */
+    _Atomic(struct thread *) passing;
     bool fork_held;           /* locked by the thread that forks, which alone looks at these two */
     size_t warm_bytes;        /* in the magazines of an orphan; under the lock */
     struct block *fork_inbox; /* what the inbox held when it was closed */
@@ -219,6 +222,12 @@ extern const uint16_t hak_mid_offset[SLAB_MAX / MID_STEP] __attribute__((visibil
 
 /* What a thread's heap is before it has one. */
 extern struct heap hak_empty_heap __attribute__((visibility("hidden")));
+
+/* The calling thread's, or on its way to or from it. */
+HAK_INLINE bool heap_is_own(const struct heap *h)
+{
+    return h == hak_thread.heap || load_relaxed(&h->passing) == &hak_thread;
+}
 
 HAK_INLINE struct magazine *magazine_at(struct heap *h, size_t offset)
 {

@@ -16,10 +16,12 @@ static struct {
     _Atomic(struct heap *) all; /* grows only; pushed under the lock */
     _Atomic uint32_t heaps;     /* in that list; changed under the lock */
     struct heap *orphans;       /* newest first; under the lock */
-    uint32_t forks;             /* from the first process to this one */
     /* Classes of which orphans may have listed slabs: a hint for stage 1. Set by whoever lists one or leaves a heap, cleared by
      * whoever finds none. */
     _Atomic uint64_t orphaned[CLASS_WORDS];
+    /* The orphan at which stage 1 goes on; NULL: at the newest, the last round is over. Written under the lock. A thread may have
+     * the heap by now. */
+    _Atomic(struct heap *) next_look[CLASS_COUNT];
     _Atomic(struct heap *) spares[SPARES]; /* new heaps that could not join the others */
     _Atomic bool has_spares;               /* has had some: most processes never look */
 } registry;
@@ -126,11 +128,16 @@ static void push_all(struct heap *h)
     store_relaxed(&registry.heaps, load_relaxed(&registry.heaps) + 1);
 }
 
+/* In the child of a handler that forks within one of these two the list is made anew (registry_restart). Some of it may be
+ * missing then, but no heap is there twice, or there and a thread's: one that passes, or has not joined yet, is not put there. */
 static struct heap *pop_orphan(void)
 {
     struct heap *h = registry.orphans;
-    if (h != NULL)
-        registry.orphans = h->orphan_next;
+    if (h == NULL)
+        return NULL;
+    store_relaxed(&h->passing, &hak_thread);
+    atomic_signal_fence(memory_order_seq_cst);
+    registry.orphans = h->orphan_next;
     return h;
 }
 
@@ -138,6 +145,7 @@ static struct heap *pop_orphan(void)
 static void push_orphan(struct heap *h, const uint64_t had[CLASS_WORDS])
 {
     h->orphan_next = registry.orphans;
+    atomic_signal_fence(memory_order_seq_cst);
     registry.orphans = h;
     for (uint32_t word = 0; word < CLASS_WORDS; word++)
         note_orphaned(word, had[word]);
@@ -202,16 +210,10 @@ static struct heap *attach_orphan(void)
 {
     if (!lock_take_if_safe(&registry.lock))
         return NULL;
-    uint32_t forks = registry.forks;
     struct heap *h = pop_orphan();
     lock_release(&registry.lock);
     if (h == NULL || !lock_take(&h->lock))
         return NULL;
-    /* A handler has forked since, and this is its child, which has put the heap among the orphans again. */
-    if (registry.forks != forks) {
-        heap_unlock_visited(h);
-        return NULL;
-    }
     forget_warm(h);
     set_state(h, HEAP_LIVE);
     h->tid = hak_thread.id;
@@ -235,6 +237,8 @@ static bool publish(struct heap *h)
     }
     if (load_relaxed(&h->state) == HEAP_ORPHAN)
         push_borrowed(h);
+    else
+        store_relaxed(&h->passing, &hak_thread);
     push_all(h);
     lock_release(&registry.lock);
     return true;
@@ -279,6 +283,8 @@ void registry_abandon(struct heap *h)
     heap_unlock_visited(h);
     if (lock_take_if_safe(&registry.lock)) {
         push_orphan(h, had);
+        atomic_signal_fence(memory_order_seq_cst);
+        store_relaxed(&h->passing, NULL);
         lock_release(&registry.lock);
     }
 }
@@ -316,7 +322,6 @@ struct heap *registry_borrow(void)
 HAK_COLD void registry_restart(bool (*has_no_thread)(struct heap *h))
 {
     registry.orphans = NULL;
-    registry.forks++;
     for (struct heap *h = registry_first(); h != NULL; h = h->all_next) {
         if (has_no_thread(h)) {
             set_state(h, HEAP_ORPHAN);
@@ -331,7 +336,7 @@ HAK_COLD void registry_restart(bool (*has_no_thread)(struct heap *h))
 static struct slab *slab_orphaned_to_owned(struct heap *from, struct heap *to, uint32_t class)
 {
     uint32_t link = from->classes[class].list;
-    if (link == 0)
+    if (link == 0 || load_relaxed(&from->state) != HEAP_ORPHAN)
         return NULL;
     struct slab *s = slab_at(link - 1);
     slab_kept_to_used(from, s);
@@ -358,17 +363,23 @@ static struct slab *slab_orphaned_to_owned(struct heap *from, struct heap *to, u
     return s;
 }
 
+/* A few looks at a time: where they find nothing the next call goes on there, so that the newest orphans hide no others. */
 struct slab *registry_adopt_slab(struct heap *h, uint32_t class)
 {
     _Atomic uint64_t *orphaned = &registry.orphaned[class / 64];
+    _Atomic(struct heap *) *next_look = &registry.next_look[class];
     uint64_t bit = class_bit(class);
-    if (HAK_LIKELY((load_relaxed(orphaned) & bit) == 0) || !lock_try(&registry.lock))
+    if (HAK_LIKELY((load_relaxed(orphaned) & bit) == 0 && load_relaxed(next_look) == NULL) ||
+        !lock_try(&registry.lock))
         return NULL;
-    /* Before the first look: who lists one in a heap after that was looked at finds this done, as its lock says. */
-    and_relaxed(orphaned, ~bit);
+    struct heap *o = load_relaxed(next_look);
+    /* Before the round's first look: who lists one in a heap after that was looked at finds this done, as its lock says. */
+    if (o == NULL) {
+        and_relaxed(orphaned, ~bit);
+        o = registry.orphans;
+    }
     bool may_be_more = false;
     struct slab *s = NULL;
-    struct heap *o = registry.orphans;
     for (int looks = 0; o != NULL && s == NULL && looks < ADOPT_LOOKS; looks++) {
         bool has_lock = o != h && lock_try(&o->lock);
         if (has_lock) {
@@ -380,6 +391,8 @@ struct slab *registry_adopt_slab(struct heap *h, uint32_t class)
     }
     if (may_be_more)
         or_relaxed(orphaned, bit);
+    if (s == NULL)
+        store_relaxed(next_look, o);
     lock_release(&registry.lock);
     return s;
 }

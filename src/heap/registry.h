@@ -8,10 +8,12 @@
 /* For whoever forks, as those of the layers below. */
 struct lock *registry_lock(void);
 
-/* A heap for the calling thread: an orphan with all it holds, or a new one. NULL: no memory. */
+/* A heap for the calling thread: an orphan with all it holds, or a new one. NULL: no memory. It is on its way
+ * (`passing`) until the caller has it in hak_thread.heap. */
 struct heap *registry_attach(void);
 
-/* The calling thread ends: its magazines and outboxes go back, its heap becomes an orphan. */
+/* The calling thread ends: its magazines and outboxes go back, its heap becomes an orphan. It is on its way
+ * until it is on the list. */
 void registry_abandon(struct heap *h);
 
 /* Some heap, locked, for a single operation of a thread that cannot use its own. */

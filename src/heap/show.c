@@ -134,7 +134,7 @@ void heaps_make_area(void)
 
 void heap_forget_row(struct heap *h)
 {
-    if (h == hak_thread.heap)
+    if (heap_is_own(h))
         h->tid = hak_thread.id = live_is_wanted() ? os_thread_id() : 0;
     if (hak_live.is_private)
         return;

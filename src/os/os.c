@@ -121,16 +121,19 @@ void *os_reserve(size_t size)
 void *os_share(size_t size)
 {
     int saved = errno;
-    int id = shmget(IPC_PRIVATE, size, IPC_CREAT | SHM_NORESERVE | 0600);
     void *at = (void *)-1;
+    /* Where a filter refuses to remove any it would be left for good: asked of none, the kernel itself finds it invalid. */
+    int id = shmctl(-1, IPC_RMID, NULL) != 0 && errno == EINVAL
+                 ? shmget(IPC_PRIVATE, size, IPC_CREAT | SHM_NORESERVE | 0600)
+                 : -1;
     if (id >= 0) {
         at = shmat(id, NULL, 0);
+        (void)shmctl(id, IPC_RMID, NULL); /* when the last process lets go of it: first of all */
         /* Whoever made it may read it as well as its owner, so that need not be this moment's user. */
         struct shmid_ds to = {.shm_perm = {.uid = (uid_t)getauxval(AT_EUID),
                                            .gid = (gid_t)getauxval(AT_EGID),
                                            .mode = 0400}};
-        (void)shmctl(id, IPC_SET, &to);   /* from now on nobody else may write to it */
-        (void)shmctl(id, IPC_RMID, NULL); /* when the last process lets go of it */
+        (void)shmctl(id, IPC_SET, &to); /* from now on nobody else may write to it */
     }
     errno = saved;
     return at == (void *)-1 ? NULL : at;

@@ -39,6 +39,7 @@ static void test_statistics_by_name(void)
     hak_free(block);
     size_t value;
     CHECK(read_number("stats.", &value) == ENOENT);
+    CHECK(read_number(NULL, &value) == EINVAL);
     CHECK(read_number("stats.live_byte", &value) == ENOENT);
 }
 

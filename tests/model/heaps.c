@@ -18,6 +18,7 @@ void heaps_touch(struct heap *h)
     (void)load_relaxed(&h->lock.lost);
     (void)load_relaxed(&registry_lock()->lost);
     (void)load_relaxed(&h->state);
+    (void)load_relaxed(&h->passing);
     (void)load_relaxed(&h->row);
     (void)load_relaxed(&h->inbox);
     (void)load_relaxed(&h->inbox_bytes);

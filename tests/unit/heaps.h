@@ -12,7 +12,9 @@
 static inline struct heap *new_heap(void)
 {
     front_free(front_alloc(16)); /* sets up the library and gives this thread a heap of its own */
-    return registry_attach();
+    struct heap *h = registry_attach();
+    store_relaxed(&h->passing, NULL);
+    return h;
 }
 
 /* What the heap's thread would do. */

@@ -224,6 +224,35 @@ static void a_thread_inherits_what_another_left(void **state)
     assert_int_equal(after.classes[large].magazine, 0);
 }
 
+/* More of them than are looked at in one call have nothing, and lie in front of one that has. */
+static void the_newest_orphans_hide_no_others(void **state)
+{
+    enum { NEWER = 40, CALLS = 4 };
+    (void)state;
+    void *blocks[BATCH];
+    struct heap *newer[NEWER];
+    struct slab *s = NULL;
+    alloc_each_as(owner, SIZE, blocks, BATCH);
+    for (int i = 0; i < NEWER; i++)
+        newer[i] = new_heap();
+    registry_abandon(owner);
+    for (int i = 0; i < NEWER; i++)
+        registry_abandon(newer[i]);
+    lock_take(&third->lock);
+    for (int i = 0; i < CALLS && s == NULL; i++)
+        s = registry_adopt_slab(third, class);
+    if (s != NULL)
+        slab_list(third, s);
+    heap_unlock(third);
+    assert_ptr_equal(s, slab_of_unit(unit_of(blocks[0])));
+    for (int i = NEWER - 1; i >= 0; i--)
+        assert_ptr_equal(registry_attach(), newer[i]);
+    assert_ptr_equal(registry_attach(), owner);
+    free_each_as(third, blocks, BATCH);
+    for (int i = 0; i < NEWER; i++)
+        registry_abandon(newer[i]);
+}
+
 int main(void)
 {
     no_warm_orphans();
@@ -237,6 +266,7 @@ int main(void)
         cmocka_unit_test(a_batch_for_an_orphan_is_drained_by_its_sender),
         cmocka_unit_test(blocks_follow_their_slab),
         cmocka_unit_test(a_thread_inherits_what_another_left),
+        cmocka_unit_test(the_newest_orphans_hide_no_others),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -173,6 +174,100 @@ static void the_child_does_without_a_heap_another_had(void **state)
     assert_int_equal(WEXITSTATUS(status), 0);
 }
 
+/* How often a new thread would get the heap. */
+static int times_attached(const struct heap *h)
+{
+    int times = 0;
+    for (int i = 0; i < 8; i++)
+        times += registry_attach() == h;
+    return times;
+}
+
+static int exit_code_of(pid_t child)
+{
+    int status;
+    if (child < 0 || waitpid(child, &status, 0) != child)
+        return -1;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+/* As a thread that attaches it, interrupted by a handler that forks. */
+static void the_child_leaves_a_heap_to_who_attaches_it(void **state)
+{
+    (void)state;
+    thread_enter();
+    struct heap *h = registry_attach();
+    pid_t child = fork();
+    if (child == 0)
+        _exit(times_attached(h) + (load_relaxed(&h->state) != HEAP_LIVE));
+    store_relaxed(&h->passing, NULL);
+    thread_leave();
+    assert_int_equal(exit_code_of(child), 0);
+    registry_abandon(h);
+}
+
+static struct ending {
+    _Atomic(struct heap *) heap; /* of the thread that ends */
+    _Atomic bool interrupted;
+    bool is_child;
+    int code; /* of the child */
+} ending;
+
+static void fork_in_handler(int number)
+{
+    (void)number;
+    store_release(&ending.interrupted, true);
+    pid_t child = fork();
+    ending.is_child = child == 0;
+    if (ending.is_child)
+        alarm(20);
+    else
+        ending.code = exit_code_of(child);
+}
+
+/* The destructor of a key made after the library's: the thread's heap is left. */
+static void look_at_the_end(void *unused)
+{
+    (void)unused;
+    if (ending.is_child)
+        _exit(times_attached(load_relaxed(&ending.heap)));
+}
+
+static void *end_soon(void *key)
+{
+    front_free(front_alloc(SIZE));
+    (void)pthread_setspecific(*(pthread_key_t *)key, key);
+    store_release(&ending.heap, hak_thread.heap);
+    while (load_relaxed(&registry_lock()->state) == 0)
+        sched_yield();
+    return NULL;
+}
+
+/* The thread ends up waiting to put its heap on the list when the handler comes, whose child has it there once. */
+static void the_child_lists_a_heap_that_is_left_once(void **state)
+{
+    (void)state;
+    pthread_key_t key;
+    pthread_t thread;
+    signal(SIGUSR1, fork_in_handler);
+    assert_int_equal(pthread_key_create(&key, look_at_the_end), 0);
+    assert_int_equal(pthread_create(&thread, NULL, end_soon, &key), 0);
+    while (load_acquire(&ending.heap) == NULL)
+        sched_yield();
+    thread_enter();
+    lock_take(registry_lock());
+    while (load_relaxed(&load_relaxed(&ending.heap)->state) != HEAP_ORPHAN)
+        sched_yield();
+    pthread_kill(thread, SIGUSR1);
+    while (!load_acquire(&ending.interrupted))
+        sched_yield();
+    lock_release(registry_lock());
+    thread_leave();
+    pthread_join(thread, NULL);
+    pthread_key_delete(key);
+    assert_int_equal(ending.code, 1);
+}
+
 int main(void)
 {
     no_warm_orphans();
@@ -181,6 +276,8 @@ int main(void)
         cmocka_unit_test(each_fork_holds_every_heap),
         cmocka_unit_test(the_child_keeps_the_inbox),
         cmocka_unit_test(the_child_does_without_a_heap_another_had),
+        cmocka_unit_test(the_child_leaves_a_heap_to_who_attaches_it),
+        cmocka_unit_test(the_child_lists_a_heap_that_is_left_once),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

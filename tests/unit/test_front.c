@@ -303,14 +303,14 @@ static void a_free_may_name_all_the_block_has_or_less(void **state)
     front_free_sized(NULL, MIB);
 }
 
-static bool ends_by_abort(void *p, size_t size)
+static bool ends_by_abort(void (*misuse)(void *p, size_t size), void *p, size_t size)
 {
     fflush(NULL);
     pid_t child = fork();
     if (child == 0) {
         dup2(open("/dev/null", O_WRONLY | O_CLOEXEC), STDERR_FILENO);
         signal(SIGABRT, SIG_DFL); /* cmocka has a handler */
-        front_free_sized(p, size);
+        misuse(p, size);
         _exit(0);
     }
     int status;
@@ -325,10 +325,31 @@ static void a_free_that_names_more_ends_the_program(void **state)
     for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++) {
         void *p = front_alloc(sizes[i]);
         size_t usable = front_usable(p, "test");
-        assert_at(!ends_by_abort(p, usable), sizes[i]);
-        assert_at(ends_by_abort(p, usable + 1), sizes[i]);
-        assert_at(ends_by_abort(p, SIZE_MAX), sizes[i]);
+        assert_at(!ends_by_abort(front_free_sized, p, usable), sizes[i]);
+        assert_at(ends_by_abort(front_free_sized, p, usable + 1), sizes[i]);
+        assert_at(ends_by_abort(front_free_sized, p, SIZE_MAX), sizes[i]);
         front_free(p);
+    }
+}
+
+static void resize(void *p, size_t size)
+{
+    (void)front_realloc(p, size);
+}
+
+/* In its place, too, where it would be the caller's and the next request's. */
+static void a_resize_of_what_was_freed_last_ends_the_program(void **state)
+{
+    (void)state;
+    static const size_t sizes[] = {8, 48, 1000, 20 * KIB, 100 * KIB, 3 * MIB};
+    if (HAK_SECURE)
+        skip(); /* asks before it calls */
+    for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++) {
+        void *p = front_alloc(sizes[i]);
+        assert_at(!ends_by_abort(resize, p, sizes[i]), sizes[i]);
+        front_free(p);
+        assert_at(ends_by_abort(resize, p, sizes[i]), sizes[i]);
+        assert_at(ends_by_abort(resize, p, sizes[i] * 3), sizes[i]);
     }
 }
 
@@ -483,6 +504,7 @@ int main(void)
         cmocka_unit_test(free_keeps_errno),
         cmocka_unit_test(a_free_may_name_all_the_block_has_or_less),
         cmocka_unit_test(a_free_that_names_more_ends_the_program),
+        cmocka_unit_test(a_resize_of_what_was_freed_last_ends_the_program),
         cmocka_unit_test(trim_leaves_nothing_dirty),
         cmocka_unit_test(a_sample_takes_the_pages_of_a_block_that_is_kept),
         cmocka_unit_test(a_handler_works_beside_the_heap),

@@ -2,6 +2,7 @@
 
 #include "control/options.h"
 #include "heap/registry.h"
+#include "os/os.h"
 #include "pressure/pressure.h"
 #include "purge/purge.h"
 
@@ -15,7 +16,10 @@ enum {
     LONG_BYTES = 128 << 10, /* what fits into the longest magazine of a class */
     BUDGET_MOST = 2 << 20,  /* all capacities of a heap together stay within so many bytes, ... */
     BUDGET_ALL = 32 << 20,  /* ... its share of so many for all heaps if that is less, ... */
-    BUDGET_SHARE = 32       /* ... and this share of what the heap has in use */
+    BUDGET_SHARE = 32,      /* ... and this share of what the heap has in use */
+    GROWN_ANEW =
+        2, /* a heap swings: it has grown to so many times what it had when it was emptied ... */
+    SWING_MS = 1000 /* ... no longer ago than that */
 };
 
 /* Values of the setting `magazines`, in the order of its words. */
@@ -211,4 +215,13 @@ void note_spill(struct heap *h, uint32_t class)
 {
     const struct magazine *m = magazine_of(h, class);
     h->classes[class].spilled = counts_swings(m, class) ? sum_of_oldest(m, class) : 0;
+}
+
+bool heap_swings(struct heap *h)
+{
+    if (h->emptied_ms == 0 || h->peak_bytes <= GROWN_ANEW * h->emptied_bytes)
+        return false;
+    if (os_now_ms() - h->emptied_ms >= SWING_MS)
+        h->emptied_ms = 0; /* so that the clock is not asked again */
+    return h->emptied_ms != 0;
 }

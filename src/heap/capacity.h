@@ -5,7 +5,7 @@
  * back in such numbers that what is spilled is wanted again (the setting `magazines`; decision 0049). All magazines of
  * a heap together stay within a budget (0082); the hand that goes round takes the slots of idle ones.
  *
- * Calls: slots, heap, registry, pressure. Called by: refill. The calling thread's own heap, at depth 1, with its lock held. */
+ * Calls: slots, heap, registry, pressure. Called by: refill, paged. The calling thread's own heap, at depth 1, with its lock held. */
 #ifndef HAK_CAPACITY_H
 #define HAK_CAPACITY_H
 
@@ -24,6 +24,10 @@ void empty_magazine(struct heap *h, uint32_t class);
 
 /* The oldest blocks of a full magazine, spill_batch of them, have just gone back, and the rest has moved up. */
 void note_spill(struct heap *h, uint32_t class);
+
+/* Whether it has grown anew soon after it had shrunk so far that its magazines were emptied. What shrinks now will be
+ * wanted again then. With the lock held. */
+bool heap_swings(struct heap *h);
 
 HAK_INLINE uint32_t spill_batch(uint32_t cap, uint32_t class)
 {

@@ -428,10 +428,6 @@ void outbox_flush_all(struct heap *h);
 void *heap_take_one(struct heap *h, uint32_t class);
 /* With the lock held: everything in the magazines that the hand takes from returns to the slabs. They keep their slots. */
 void heap_empty_magazines(struct heap *h, enum hand hand);
-
-/* Whether it has grown anew soon after it had shrunk so far that its magazines were emptied. What shrinks now will be
- * wanted again then. With the lock held. */
-bool heap_swings(struct heap *h);
 /* With the lock held: everything that the heap keeps for reuse goes back; what is in magazines and outboxes only if
  * they are the calling thread's or nobody's. When memory is tight also pages inside slabs. */
 void heap_trim(struct heap *h, bool with_magazines);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/probe.h"
+#include "heap/capacity.h"
 #include "heap/put.h"
 #include "heap/registry.h"
 #include "pages/pages.h"

@@ -19,8 +19,6 @@ enum {
     SPARSE_MIN = 8,        /* ... of so many units and more */
     SHRUNK_SHARE = 4,      /* a heap has shrunk at a quarter of the bytes it had in use ... */
     SHRUNK_MIN = 2 << 20,  /* ... if that was worth it */
-    GROWN_ANEW = 2,        /* it swings: it has grown to so many times what it had then ... */
-    SWING_MS = 1000,       /* ... no longer ago than that */
     GATHERED_FROM = 2 * PARCEL_BLOCKS /* blocks in use: fewer would each keep a slab, waiting */
 };
 
@@ -168,15 +166,6 @@ static bool is_sparse(const struct heap *h, uint32_t class)
     size_t blocks = (size_t)c->slabs * hak_classes[class].capacity;
     return c->slabs * hak_classes[class].units >= SPARSE_MIN && c->used * SPARSE_SHARE < blocks &&
            !h->magazines.of[class].gives;
-}
-
-bool heap_swings(struct heap *h)
-{
-    if (h->emptied_ms == 0 || h->peak_bytes <= GROWN_ANEW * h->emptied_bytes)
-        return false;
-    if (os_now_ms() - h->emptied_ms >= SWING_MS)
-        h->emptied_ms = 0; /* so that the clock is not asked again */
-    return h->emptied_ms != 0;
 }
 
 /* The same for the heap: blocks freed last lie anywhere, and each keeps its slab. */

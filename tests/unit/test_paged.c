@@ -1,6 +1,7 @@
 /* Blocks of more than a unit that a thread keeps: what becomes of them when memory is to be taken that has no pages. */
 #include "one_class.h"
 
+#include "heap/capacity.h"
 #include "heap/paged.h"
 #include "heap/runs.h"
 #include "os/os.h"

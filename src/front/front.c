@@ -224,7 +224,7 @@ HAK_INLINE void learn_offset(size_t size, size_t offset)
 
 /* ---- while much is free ----
  * A process with little to do may serve all of it from magazines, and no slow path would find that what is kept for a swing of its
- * demand is not wanted any more. So where much is free the end of a countdown glances at the clock: a thread for
+ * demand is not wanted any more. So where much may be free the end of a countdown glances at the clock: a thread for
  * which that comes seldom looks at what may be kept, and makes the next countdown a short one. */
 enum {
     SELDOM_MS = 64,
@@ -232,7 +232,7 @@ enum {
     GLANCES_APART = 4 /* countdowns, where they are not seldom */
 };
 
-static void glance(struct heap *h, size_t dirty)
+static void glance(struct heap *h)
 {
     uint64_t now = os_now_ms();
     bool seldom = now - h->glanced_ms >= SELDOM_MS;
@@ -241,7 +241,7 @@ static void glance(struct heap *h, size_t dirty)
     if (!seldom || hak_thread.depth != 0)
         return;
     sampler_shorten(&h->magazines.sampler, SHORT_WORDS);
-    purge_look(dirty);
+    purge_look(purge_dirty_bytes());
 }
 
 static HAK_COLD void *alloc_and_glance(size_t size)
@@ -249,9 +249,8 @@ static HAK_COLD void *alloc_and_glance(size_t size)
     struct heap *h = hak_thread.heap;
     if (!sampler_goes_on(&h->magazines.sampler))
         return alloc_missed(size);
-    size_t dirty = purge_dirty_bytes();
-    if (dirty > hak_options.retain && h->until_glance-- == 0)
-        glance(h, dirty);
+    if (h->until_glance-- == 0)
+        glance(h);
     return front_alloc_slow(size);
 }
 
@@ -262,7 +261,7 @@ void *front_alloc_slow(size_t size)
     void *p = NULL;
     if (size > SLAB_MAX)
         return alloc_missed(size);
-    if (size <= SMALL_MAX && HAK_UNLIKELY(sampler_is_over()))
+    if (size <= SMALL_MAX && HAK_UNLIKELY(sampler_is_over()) && purge_allows_much())
         return alloc_and_glance(size); /* larger ones end it all the time, and have slow paths */
     size_t offset = offset_for(size);
     if (!pop_unsampled(offset, &p))

@@ -159,9 +159,6 @@ struct heap {
     _Atomic uint32_t state;   /* enum heap_state; changed under the lock */
     struct heap *all_next;    /* every heap there is; set once */
     struct heap *orphan_next; /* registry's list, under its lock */
-    /* The thread to whose `heap` it is on its way from the registry, or back; NULL: none. No handler may use it, and one that
-     * forks leaves it to what it has interrupted. Written by that thread. */
-    _Atomic(struct thread *) passing;
     bool fork_held;           /* locked by the thread that forks, which alone looks at these two */
     size_t warm_bytes;        /* in the magazines of an orphan; under the lock */
     struct block *fork_inbox; /* what the inbox held when it was closed */
@@ -203,6 +200,9 @@ struct heap {
     struct waiting waiting;
 #endif
     _Atomic uint64_t counters[COUNTER_COUNT];
+    /* The thread to whose `heap` it is on its way from the registry, or back; NULL: none. No handler may use it, and one that
+     * forks leaves it to what it has interrupted. Written by that thread. */
+    _Atomic(struct thread *) passing;
     /* Written by other threads, on a line of its own. A stack of batches: pushed by CAS, always
      * taken whole by exchange, so no element is ever popped and ABA cannot arise. */
     _Alignas(64) _Atomic(struct block *) inbox;

@@ -9,14 +9,16 @@
 enum {
     CAP_FIRST = 8,       /* slots a magazine starts with, ... */
     CAP_FIRST_LARGE = 4, /* ... or of larger blocks */
-    LARGE_FROM = 2049,
+    LARGE_FROM = 4097,
     SWINGS_ENOUGH = 4,      /* swings after which a magazine is made longer */
     SWING_SHARE = 4,        /* a swing ends with this share of a magazine taken in one go ... */
     SWING_MIN = 16,         /* ... or so much if it has that: a mix does so once in 65,536 times */
     LONG_BYTES = 128 << 10, /* what fits into the longest magazine of a class */
-    BUDGET_MOST = 2 << 20,  /* all capacities of a heap together stay within so many bytes, ... */
-    BUDGET_ALL = 32 << 20,  /* ... its share of so many for all heaps if that is less, ... */
-    BUDGET_SHARE = 32,      /* ... and this share of what the heap has in use */
+    LONG_FROM =
+        32 << 10, /* bytes of larger blocks from which on a magazine of them is a long one */
+    BUDGET_MOST = 2 << 20, /* all capacities of a heap together stay within so many bytes, ... */
+    BUDGET_ALL = 32 << 20, /* ... its share of so many for all heaps if that is less, ... */
+    BUDGET_SHARE = 32,     /* ... and this share of what the heap has in use */
     GROWN_ANEW =
         2, /* a heap swings: it has grown to so many times what it had when it was emptied ... */
     SWING_MS = 1000 /* ... no longer ago than that */
@@ -59,29 +61,31 @@ static uint32_t wanted_slots(const struct magazine *m, uint32_t class)
     return wanted < most ? wanted : most;
 }
 
-/* Few of the larger blocks are a lot of memory, with the slabs that they keep from becoming empty. Their magazines grow within
- * half of the budget, so that an idle process has little of it; but without any a class gives its slab up with each last
- * block, and takes another that touches other pages. */
-static size_t budget_for(const struct heap *h, uint32_t class)
+/* Few of the larger blocks are a lot of memory, with the slabs that they keep from becoming empty. Long magazines of them stay
+ * within half of the budget, so that an idle process has little of it; but without any a class gives its slab up with each
+ * last block, and takes another that touches other pages. */
+static bool is_long_for(uint32_t class, uint32_t slots)
+{
+    size_t size = hak_classes[class].size;
+    return size > SMALL_MAX && slots * size > LONG_FROM;
+}
+
+static size_t budget_for(const struct heap *h, uint32_t class, uint32_t slots)
 {
     size_t share = least_of(BUDGET_MOST, BUDGET_ALL / registry_heaps());
     size_t budget = share + h->used_bytes / BUDGET_SHARE;
-    if (hak_classes[class].size <= SMALL_MAX)
-        return budget;
-    return h->magazines.of[class].cap == 0 ? 2 * budget : budget / 2;
+    if (h->magazines.of[class].cap == 0)
+        return 2 * budget;
+    return is_long_for(class, slots) ? budget / 2 : budget;
 }
 
-static bool within_budget(const struct heap *h, uint32_t class, size_t more)
-{
-    return h->magazine_bytes + more <= budget_for(h, class) && !pressure_is(PRESSURE_NEAR);
-}
-
-/* Those of small blocks are little. Blocks of pages have a limit of their own (paged.h). */
+/* What small blocks get at first is little. Blocks of pages have a limit of their own (paged.h). */
 static bool may_have(const struct heap *h, uint32_t class, uint32_t before, uint32_t slots)
 {
-    size_t size = hak_classes[class].size;
-    return class >= FIRST_PAGED || (before == 0 && size <= SMALL_MAX) ||
-           within_budget(h, class, (slots - before) * size);
+    size_t size = hak_classes[class].size, more = (slots - before) * size;
+    if (class >= FIRST_PAGED || (before == 0 && size <= SMALL_MAX))
+        return true;
+    return h->magazine_bytes + more <= budget_for(h, class, slots) && !pressure_is(PRESSURE_NEAR);
 }
 
 static void exchange_slots(struct heap *h, uint32_t class, void **slots, uint32_t cap)

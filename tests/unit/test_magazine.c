@@ -257,19 +257,19 @@ static void a_queue_beside_a_swing_does_not_hide_it(void **state)
     give_all_back(class);
 }
 
-/* Of all classes above SMALL_MAX that have more than the first slots. */
-static size_t bytes_beyond_first(void)
+/* Of all classes above SMALL_MAX that have long magazines. */
+static size_t bytes_of_long_ones(void)
 {
     size_t bytes = 0;
     for (uint32_t class = class_for(SMALL_MAX + 1); class < FIRST_PAGED; class ++) {
-        uint32_t first = hak_classes[class].size > 2048 ? 4 : 8, slots = capacity(class);
-        bytes += slots > first ? (slots - first) * (size_t)hak_classes[class].size : 0;
+        size_t of_magazine = capacity(class) * (size_t)hak_classes[class].size;
+        bytes += of_magazine > (32 << 10) && capacity(class) > 4 ? of_magazine : 0;
     }
     return bytes;
 }
 
-/* Few of them are much memory, so they get a part of the budget beyond their first slots. */
-static void magazines_of_larger_blocks_grow_in_half_of_the_budget(void **state)
+/* Few of them are much memory, so long magazines of them get a part of the budget. */
+static void long_magazines_of_larger_blocks_have_half_of_the_budget(void **state)
 {
     (void)state;
     enum { TURNS = 8, MANY = 64 };
@@ -284,7 +284,7 @@ static void magazines_of_larger_blocks_grow_in_half_of_the_budget(void **state)
             assert_true(capacity(class) != 0);
         }
     }
-    assert_in_range(bytes_beyond_first(), 512 << 10, 2 << 20);
+    assert_in_range(bytes_of_long_ones(), 512 << 10, 2 << 20);
     forget_slots();
 }
 
@@ -467,7 +467,7 @@ int main(void)
         cmocka_unit_test(magazines_grow_to_their_bound),
         cmocka_unit_test(a_magazine_grows_until_a_swing_fits),
         cmocka_unit_test(a_queue_beside_a_swing_does_not_hide_it),
-        cmocka_unit_test(magazines_of_larger_blocks_grow_in_half_of_the_budget),
+        cmocka_unit_test(long_magazines_of_larger_blocks_have_half_of_the_budget),
         cmocka_unit_test(many_heaps_have_less_each),
         cmocka_unit_test(how_long_magazines_become_is_a_setting),
         cmocka_unit_test(the_placebo_grows_other_magazines),

@@ -7,21 +7,19 @@
 #include "purge/purge.h"
 
 enum {
-    CAP_FIRST = 8,       /* slots a magazine starts with, ... */
-    CAP_FIRST_LARGE = 4, /* ... or of larger blocks */
-    LARGE_FROM = 4097,
+    CAP_FIRST = 8,          /* slots a magazine starts with, ... */
+    CAP_FIRST_LARGE = 4,    /* ... or of blocks ... */
+    LARGE_FROM = 4097,      /* ... that are so large */
     SWINGS_ENOUGH = 4,      /* swings after which a magazine is made longer */
     SWING_SHARE = 4,        /* a swing ends with this share of a magazine taken in one go ... */
     SWING_MIN = 16,         /* ... or so much if it has that: a mix does so once in 65,536 times */
     LONG_BYTES = 128 << 10, /* what fits into the longest magazine of a class */
-    LONG_FROM =
-        32 << 10, /* bytes of larger blocks from which on a magazine of them is a long one */
-    BUDGET_MOST = 2 << 20, /* all capacities of a heap together stay within so many bytes, ... */
-    BUDGET_ALL = 32 << 20, /* ... its share of so many for all heaps if that is less, ... */
-    BUDGET_SHARE = 32,     /* ... and this share of what the heap has in use */
-    GROWN_ANEW =
-        2, /* a heap swings: it has grown to so many times what it had when it was emptied ... */
-    SWING_MS = 1000 /* ... no longer ago than that */
+    LONG_FROM = 32 << 10,   /* above so much, one of blocks above SMALL_MAX is a long one */
+    BUDGET_MOST = 2 << 20,  /* all capacities of a heap together stay within so many bytes, ... */
+    BUDGET_ALL = 32 << 20,  /* ... its share of so many for all heaps if that is less, ... */
+    BUDGET_SHARE = 32,      /* ... and this share of what the heap has in use */
+    GROWN_ANEW = 2,         /* a heap swings: it has grown to so many times what it had ... */
+    SWING_MS = 1000         /* ... when it was emptied, no longer ago than that */
 };
 
 /* Values of the setting `magazines`, in the order of its words. */

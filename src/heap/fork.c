@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include "big/big.h"
+#include "heap/paged.h"
 #include "heap/registry.h"
 #include "os/os.h"
 #include "pages/pages.h"
@@ -213,8 +214,10 @@ static bool settle_without_thread(struct heap *h)
         lock_lose(&h->lock);
         return false;
     }
-    if (load_relaxed(&h->state) == HEAP_LIVE)
+    if (load_relaxed(&h->state) == HEAP_LIVE) {
         forget_thread_of(h);
+        paged_limit(h, FIRST_PAGED); /* which notes that it keeps none */
+    }
     store_relaxed(&h->passing, NULL);
     return true;
 }

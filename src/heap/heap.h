@@ -185,16 +185,17 @@ struct heap {
     size_t used_bytes, peak_bytes;
     uint64_t emptied_ms;
     size_t emptied_bytes;
-    size_t
-        paged_kept; /* bytes of blocks of pages in its magazines, when last looked at; under the lock (paged.c) */
+    /* Bytes of blocks of pages in its magazines, when last looked at; under the lock (paged.c). */
+    size_t paged_kept;
     size_t grown_bytes; /* fresh pages taken since the last sweep; under the lock */
     /* What the magazines' capacities add up to in bytes, and the class that is next to give some of it
      * up for another. Its thread alone. */
     size_t magazine_bytes;
     uint32_t budget_hand;
-    uint32_t
-        until_glance; /* countdowns that end while much is free before the clock is looked at (front.c), ... */
-    uint64_t glanced_ms; /* ... and when it last was. Its thread alone */
+    /* Countdowns that end while much may be free before the clock is looked at, and when it last was (front.c). Its thread
+     * alone. */
+    uint32_t until_glance;
+    uint64_t glanced_ms;
     struct hollow hollow;
 #if HAK_SECURE
     struct waiting waiting;

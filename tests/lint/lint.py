@@ -88,7 +88,9 @@ def tidy_file(command: list[str], root: Path, name: str) -> int:
 
 
 # Flags of gcc's that clang does not know, which is an error and not a warning.
-GCC_ALONE = re.compile(r" -fno-(reorder-blocks-and-partition|align-\w+)")
+GCC_ALONE = re.compile(
+    r" -fno-(reorder-blocks-and-partition|align-\w+|shrink-wrap|tree-tail-merge)(?= )"
+)
 
 
 def lint_tidy(root: Path, build: Path) -> int:

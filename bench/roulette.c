@@ -14,15 +14,7 @@ static struct parameter parameters[PARAMETERS] = {
     [LENGTH] = {"LENGTH", "percent of its usual 250 ms, about", 1, 100000, NULL, 100, 1},
 };
 
-enum {
-    KINDS = 3,
-    PARTS_MOST = 4,
-    DRAWN = 1 << 16,
-    LOCKS = 64,
-    SHORT_LIVED = 16,
-    LOOKS = 40,
-    PHASES = 4
-};
+enum { KINDS = 3, DRAWN = 1 << 16, LOCKS = 64, SHORT_LIVED = 16, LOOKS = 40, PHASES = 4 };
 
 enum spacing { ONE_SIZE, EVEN, LOGARITHMIC };
 enum touching { FIRST_BYTE, BOTH_ENDS, ALL_LINES };
@@ -35,7 +27,7 @@ struct part {
 
 /* Sizes are drawn beforehand: drawing them takes longer than a malloc. */
 struct mix {
-    struct part parts[PARTS_MOST];
+    struct part parts[KINDS];
     unsigned count;
     size_t *drawn;
 };
@@ -244,6 +236,11 @@ static void push_or_pop(struct lane *l, size_t size)
     }
 }
 
+static void replace_oldest(struct lane *l, size_t size)
+{
+    replace(&l->live[l->next++ % program.live].block, size);
+}
+
 static void generation(struct lane *l, size_t size)
 {
     if (draw_share(&l->random) < program.long_lived)
@@ -279,28 +276,10 @@ static void grow(struct lane *l, size_t size)
     p->block[p->size - 1] = 1;
 }
 
-static void step(struct lane *l, size_t size)
-{
-    switch (program.pattern) {
-    case AT_RANDOM:
-        at_random(l, size);
-        break;
-    case STACK:
-        push_or_pop(l, size);
-        break;
-    case QUEUE:
-        replace(&l->live[l->next++ % program.live].block, size);
-        break;
-    case GENERATIONS:
-        generation(l, size);
-        break;
-    case ARENA:
-        fill_or_empty(l, size);
-        break;
-    default:
-        grow(l, size);
-    }
-}
+static void (*const steps[PATTERNS])(struct lane *l, size_t size) = {
+    [AT_RANDOM] = at_random,    [STACK] = push_or_pop,   [QUEUE] = replace_oldest,
+    [GENERATIONS] = generation, [ARENA] = fill_or_empty, [GROWING] = grow,
+};
 
 static void look(const struct lane *l)
 {
@@ -318,7 +297,7 @@ static void run(void *lane)
         unsigned mix = program.phases && (i * PHASES / l->ops) % 2 == 1;
         if (i % apart == 0)
             look(l);
-        step(l, program.mixes[mix].drawn[draw(&l->random) % DRAWN]);
+        steps[program.pattern](l, program.mixes[mix].drawn[draw(&l->random) % DRAWN]);
     }
     look(l);
     for (uint64_t i = 0; i < program.live; i++)

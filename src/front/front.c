@@ -526,11 +526,16 @@ static bool is_newest_freed(const void *p, uintptr_t word)
     return !HAK_SECURE && magazine_newest_is(magazine_for_word(hak_thread.heap, word), p);
 }
 
+HAK_INLINE void refuse_newest_freed(const void *p, uintptr_t word, const char *what)
+{
+    if (word > WORD_TAG_MAX && HAK_UNLIKELY(is_newest_freed(p, word)))
+        die_free_already(p, what);
+}
+
 size_t front_usable(const void *p, const char *what)
 {
     uintptr_t word = word_of(p, what);
-    if (word > WORD_TAG_MAX && HAK_UNLIKELY(is_newest_freed(p, word)))
-        die_free_already(p, what);
+    refuse_newest_freed(p, word, what);
     return usable_of(p, word);
 }
 
@@ -576,7 +581,7 @@ static void *resize_pages(void *p, uintptr_t word, size_t old, size_t size)
 
 static HAK_NOINLINE void *realloc_slow(void *p, uintptr_t word, size_t size)
 {
-    size_t old = front_usable(p, "realloc");
+    size_t old = usable_of(p, word);
     if (word == WORD_SAMPLED && still_fits(old, size))
         return p;
     void *q = word == WORD_RUN || word == WORD_BIG ? resize_pages(p, word, old, size) : NULL;
@@ -596,8 +601,8 @@ static HAK_NOINLINE void *realloc_slow(void *p, uintptr_t word, size_t size)
 void *front_realloc(void *p, size_t size)
 {
     uintptr_t word = word_of(p, "realloc");
-    if (word > WORD_TAG_MAX && still_fits(hak_classes[class_of_word(word)].size, size) &&
-        HAK_LIKELY(!is_newest_freed(p, word)))
+    refuse_newest_freed(p, word, "realloc");
+    if (word > WORD_TAG_MAX && still_fits(hak_classes[class_of_word(word)].size, size))
         return p;
     return realloc_slow(p, word, size);
 }

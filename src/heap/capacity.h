@@ -5,7 +5,7 @@
  * back in such numbers that what is spilled is wanted again (the setting `magazines`; decision 0049). All magazines of
  * a heap together stay within a budget (0082); the hand that goes round takes the slots of idle ones.
  *
- * Calls: slots, heap, registry, pressure. Called by: refill, paged. The calling thread's own heap, at depth 1, with its lock held. */
+ * Calls: slots, heap, registry, purge, pressure, os. Called by: refill, paged. The calling thread's own heap, at depth 1, with its lock held. */
 #ifndef HAK_CAPACITY_H
 #define HAK_CAPACITY_H
 

@@ -153,6 +153,8 @@ static void note_kept(struct heap *h, bool swings)
     size_t bytes = 0;
     for (uint32_t class = FIRST_PAGED; swings && class < CLASS_COUNT; class ++)
         bytes += magazine_kept(magazine_of(h, class)) * hak_classes[class].size;
+    if (bytes == h->paged_kept)
+        return; /* and all threads go without the line that they share */
     add_relaxed(&kept_by_all, bytes - h->paged_kept);
     h->paged_kept = bytes;
 }

@@ -12,7 +12,7 @@
 #include "purge/purge.h"
 
 enum {
-    BATCH_FIRST = 4, /* blocks of a magazine's first refill, doubled at each up to BATCH_MAX */
+    BATCH_FIRST = 4,       /* blocks of a magazine's first refill, doubled at each */
     GROWN_MIN = 512 << 10, /* growth by so much is followed by a sweep, or ... */
     GROWN_SHARE = 32,      /* ... by this share of what is in use */
     SPARSE_SHARE = 8,      /* a class is sparse below one eighth of its blocks in use ... */

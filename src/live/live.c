@@ -91,10 +91,17 @@ void live_show_settings(void)
     store_relaxed(&a->header.tables[LIVE_TABLE_settings].used, 1);
 }
 
+static size_t address_limit(void)
+{
+    size_t limit = hak_live.address_limit;
+    hak_live.address_limit = 0;
+    return limit != 0 ? limit : os_address_limit();
+}
+
 static struct live_area *map_area(void)
 {
     struct live_area *a = NULL;
-    if (os_address_limit() / ADDRESS_SHARE < sizeof *a)
+    if (address_limit() / ADDRESS_SHARE < sizeof *a)
         return NULL;
     if (hak_options.live)
         a = os_share(sizeof *a);
@@ -148,6 +155,7 @@ ptrdiff_t live_new_row(struct live_area *a, enum live_table_index table)
 void live_forget(void)
 {
     struct live_area *a = load_relaxed(&hak_live.area);
+    hak_live.address_limit = 0;
     if (a == NULL) { /* or a thread that is gone now was making it */
         store_relaxed(&hak_live.due, live_is_wanted());
         return;

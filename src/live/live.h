@@ -85,6 +85,9 @@ struct live {
     bool is_private;  /* nobody else sees it */
     /* The parent's, in the child of a fork; only looked at, until under the sampler's lock it goes. */
     struct live_area *inherited;
+    /* What the system has just told who made the window (os_address_limit), for the first area; 0: it is to be asked. Set before
+     * any thread has a heap, cleared by the one that makes the area. */
+    size_t address_limit;
 };
 
 extern struct live hak_live __attribute__((visibility("hidden")));

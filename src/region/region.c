@@ -152,7 +152,7 @@ static bool reserve_window(size_t size)
 
 static size_t wanted_window(void)
 {
-    size_t limit = os_address_limit();
+    size_t limit = hak_live.address_limit = os_address_limit();
     if (limit != SIZE_MAX) {
         /* Room for four times what the limit allows: mapped granules may be far from each other. */
         size_t size = WINDOW_MIN;

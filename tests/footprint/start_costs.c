@@ -23,7 +23,7 @@ enum {
     CALLS_TO_LOAD = 13, /* the loader's, for a library of five segments */
     CALLS_BEFORE_MAIN = 2,
     CALLS_TO_ALLOCATE = 8,
-    CALLS_FOR_LIVE_AREA = 10,
+    CALLS_FOR_LIVE_AREA = 9,
     PAGE = 4096
 };
 

@@ -63,7 +63,7 @@ class Compared:
 
 
 def look(program: Path, library: Path, interval: str) -> list[Compared]:
-    from hakmem.insight.area import attach
+    from hakmem.insight.attaching import attach
     from hakmem.insight.profile import from_area
     from hakmem.insight.symbols import Symbols
     from hakmem.insight.views import LIVE, sites_interval, stacks_of

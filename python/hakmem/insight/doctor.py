@@ -12,15 +12,8 @@ from pathlib import Path
 
 from hakmem.elf import gains_privilege, missing_interpreter, program_behind, read_elf
 from hakmem.errors import HakmemError
-from hakmem.insight.area import (
-    MAPS_LINE,
-    GoneError,
-    NoAreaError,
-    attach,
-    mapped_name,
-    read_maps,
-    runs_hakmem,
-)
+from hakmem.insight.area import GoneError, NoAreaError
+from hakmem.insight.attaching import MAPS_LINE, attach, mapped_name, read_maps, runs_hakmem
 from hakmem.insight.findings import Report
 from hakmem.insight.library_settings import Setting, ask
 from hakmem.insight.numbers import numbers_of

@@ -7,9 +7,10 @@ import contextlib
 import time
 from pathlib import Path
 
-from hakmem.insight.area import DESCRIPTOR, HEADER, Area, Saved, area_of, mappings_text
+from hakmem.insight.area import DESCRIPTOR, HEADER, Area, Saved, clock_ms
+from hakmem.insight.attaching import area_of, mappings_text
 from hakmem.insight.images import first_image, read_image
-from hakmem.insight.profile import NS_PER_MS, command_of, modules_of
+from hakmem.insight.profile import command_of, modules_of
 from hakmem.terminal import say
 from hakmem.written import write_file
 
@@ -47,7 +48,7 @@ def _meaning(area: Area) -> str:
 
 
 def _as_of_now(pid: int) -> Saved:
-    return Saved(time.monotonic_ns() // NS_PER_MS, int(time.time()), command_of(pid))
+    return Saved(clock_ms(), int(time.time()), command_of(pid))
 
 
 def _build_ids(area: Area) -> dict[int, str]:

@@ -3,14 +3,8 @@
 from dataclasses import dataclass
 
 from hakmem.errors import HakmemError
-from hakmem.insight.area import (
-    GoneError,
-    NoAreaError,
-    NotOnHakmemError,
-    area_of,
-    attach,
-    pid_of,
-)
+from hakmem.insight.area import GoneError, NoAreaError, NotOnHakmemError
+from hakmem.insight.attaching import area_of, attach, pid_of
 from hakmem.insight.numbers import Numbers, numbers_of
 from hakmem.insight.processes import command_line, own_processes, status
 

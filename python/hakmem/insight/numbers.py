@@ -4,18 +4,17 @@ The text and JSON of `stats`, its OpenMetrics, and docs/insight/metrics.md are m
 """
 
 import re
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 from operator import mul
 from pathlib import Path
 
-from hakmem.insight.area import MAPS_LINE, Area, Row, Table, number, numbers
+from hakmem.insight.area import Area, Row, Table, clock_ms, number, numbers
+from hakmem.insight.attaching import MAPS_LINE
 from hakmem.insight.processes import Status, command_name, status, thread_name
 
 UNIT = 64 << 10
-NS_PER_MS = 1_000_000
 WRAP = 1 << 64
 STATES = {1: "running", 2: "ended", 3: "lost"}
 LOST = 3
@@ -429,7 +428,7 @@ def numbers_of(area: Area, pid: int | None) -> Numbers:
         apart_blocks=len(apart),
         apart_bytes=sum(apart),
         status=None if pid is None else status(pid),
-        now_ms=_moment(area, process) if pid is None else time.monotonic_ns() // NS_PER_MS,
+        now_ms=_moment(area, process) if pid is None else clock_ms(),
     )
 
 

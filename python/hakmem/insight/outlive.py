@@ -8,10 +8,12 @@ from hakmem.errors import HakmemError
 from hakmem.insight.area import (
     Area,
     Read,
-    Segment,
     UnfinishedError,
-    attached,
     parse,
+)
+from hakmem.insight.attaching import (
+    Segment,
+    attached,
     pid_inside,
     read_maps,
     same_ipc_namespace,

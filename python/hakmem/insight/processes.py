@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from hakmem.insight.area import NoAreaError, attach, has_segments, read_maps, runs_hakmem
+from hakmem.insight.area import NoAreaError
+from hakmem.insight.attaching import attach, has_segments, read_maps, runs_hakmem
 
 STATUS_WORD = re.compile(r"^(\w+):\s+(\d+) kB$", re.MULTILINE)
 

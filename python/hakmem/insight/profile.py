@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from hakmem.insight.area import Area, Row, Saved, area_of, mapped_name, number, numbers, pid_of
+from hakmem.insight.area import Area, Row, Saved, clock_ms, number, numbers
+from hakmem.insight.attaching import area_of, mapped_name, pid_of
 from hakmem.insight.confidence import FEW, Interval, Sampled, of_samples, of_total
 from hakmem.insight.numbers import numbers_of
 from hakmem.terminal import legible
 
-NS_PER_MS = 1_000_000
 # Parts of an object are counted in these.
 OBJECT = 1024
 # Freed samples by age: the upper ends of all bins but the last.
@@ -252,7 +252,7 @@ def profile_of(target: str) -> Profile:
     if pid is None:
         at = area.saved.at if area.saved else Path(target).stat().st_mtime
         return from_area(area, taken_at=at)
-    return from_area(area, command=command_of(pid), now_ms=time.monotonic_ns() // NS_PER_MS)
+    return from_area(area, command=command_of(pid), now_ms=clock_ms())
 
 
 def command_of(pid: int) -> str:

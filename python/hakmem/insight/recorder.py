@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from hakmem.errors import HakmemError
-from hakmem.insight.area import Area, load
+from hakmem.insight.area import Area, clock_ms, load
 from hakmem.insight.outlive import Outliving
 from hakmem.launch import start
 from hakmem.terminal import say
@@ -51,9 +51,7 @@ class ResidentMemory:
         except (OSError, IndexError):
             return
         if pages:
-            self.points.append(
-                (time.monotonic_ns() // 1_000_000, pages * os.sysconf("SC_PAGESIZE"))
-            )
+            self.points.append((clock_ms(), pages * os.sysconf("SC_PAGESIZE")))
         if len(self.points) >= MOST_POINTS:
             del self.points[1::2]
             self.pause_s *= 2
@@ -160,7 +158,7 @@ def _run(command: Sequence[str], environment: Mapping[str, str]) -> _Ended:
                     os.kill(pid, info.si_signo)
             ended, status = os.waitpid(pid, os.WNOHANG)
             if ended:
-                at_ms = time.monotonic_ns() // 1_000_000
+                at_ms = clock_ms()
                 return _Ended(pid, status, at_ms, memory, outliving.area())
     finally:
         witness.end()

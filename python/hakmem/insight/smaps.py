@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 
 from hakmem.errors import HakmemError
-from hakmem.insight.area import REFUSED_TO_ROOT, mapped_name
+from hakmem.insight.attaching import REFUSED_TO_ROOT, mapped_name
 from hakmem.terminal import legible
 
 HEADER = re.compile(

@@ -12,7 +12,8 @@ from heapq import nlargest
 from typing import Any
 
 from hakmem.errors import HakmemError
-from hakmem.insight.area import Area, Places, attach, number
+from hakmem.insight.area import Area, number
+from hakmem.insight.attaching import Places, attach
 from hakmem.insight.look import Targets
 from hakmem.insight.naming import Naming, naming_of
 from hakmem.insight.numbers import NUMBERS_TABLES, Numbers, Thread, numbers_of

@@ -8,7 +8,8 @@ counted, not seen.
 from dataclasses import dataclass, replace
 
 from hakmem.insight import elsewhere
-from hakmem.insight.area import Area, area_of, attach, pid_of
+from hakmem.insight.area import Area
+from hakmem.insight.attaching import area_of, attach, pid_of
 from hakmem.insight.elsewhere import Parts
 from hakmem.insight.holdings import Holdings
 from hakmem.insight.inside import (

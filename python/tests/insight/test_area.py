@@ -11,7 +11,7 @@ import pytest
 from synthetic_area import COUNTERS, Built, build, class_rows, heap, shapes, shown
 
 from hakmem.errors import HakmemError
-from hakmem.insight import area as module
+from hakmem.insight import attaching as module
 from hakmem.insight.area import (
     DESCRIPTOR,
     HEADER,
@@ -19,9 +19,11 @@ from hakmem.insight.area import (
     NoAreaError,
     NotOnHakmemError,
     _settled,
+    load,
+)
+from hakmem.insight.attaching import (
     area_of,
     attach,
-    load,
     read_maps,
 )
 
@@ -218,7 +220,8 @@ def test_process_that_root_may_not_look_at(monkeypatch: pytest.MonkeyPatch) -> N
 def test_of_another_user(built: Built, tmp_path: Path) -> None:
     script = (
         "import os, sys\n"
-        "from hakmem.insight.area import attach, NoAreaError\n"
+        "from hakmem.insight.area import NoAreaError\n"
+        "from hakmem.insight.attaching import attach\n"
         "os.setgid(65534); os.setuid(65534)\n"
         "try:\n    attach(int(sys.argv[1]))\n"
         "except NoAreaError as error:\n    print(error)\n"

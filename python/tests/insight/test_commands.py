@@ -12,7 +12,8 @@ from conftest import Run
 from synthetic_area import CLASSES, build, class_rows, heap, shown
 
 from hakmem.commands.diff import print_changes
-from hakmem.insight.area import attach, load
+from hakmem.insight.area import load
+from hakmem.insight.attaching import attach
 from hakmem.insight.compare import NOTHING, Change
 from hakmem.insight.confidence import Interval
 from hakmem.insight.images import read_image

@@ -8,7 +8,8 @@ import pytest
 from sample import EXPECTED, MAPS, sample
 from synthetic_area import COUNTERS, shown, source
 
-from hakmem.insight.area import attach, load
+from hakmem.insight.area import load
+from hakmem.insight.attaching import attach
 from hakmem.insight.numbers import METRICS, Numbers, counter_texts, metric_table, numbers_of
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hakmem.insight.area import mappings_text
+from hakmem.insight.attaching import mappings_text
 from hakmem.insight.images import read_image
 from hakmem.insight.profile import Module, modules_of
 from hakmem.insight.symbols import JIT, NOWHERE, Frame, Symbols

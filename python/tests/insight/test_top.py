@@ -152,7 +152,7 @@ def test_mappings_are_not_read_again_at_each_look(
         everyone = Everyone()
         first = everyone.as_json()
         with monkeypatch.context() as without:
-            without.setattr("hakmem.insight.area.read_maps", lambda _: pytest.fail("read"))
+            without.setattr("hakmem.insight.attaching.read_maps", lambda _: pytest.fail("read"))
             everyone.again()
         assert [one["process"] for one in everyone.as_json()] == [one["process"] for one in first]
     everyone.again()

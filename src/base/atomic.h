@@ -20,6 +20,9 @@
 #define cas_acquire(p, expected, v)                                                                \
     atomic_compare_exchange_strong_explicit((p), (expected), (v), memory_order_acquire,            \
                                             memory_order_relaxed)
+#define cas_release(p, expected, v)                                                                \
+    atomic_compare_exchange_strong_explicit((p), (expected), (v), memory_order_release,            \
+                                            memory_order_relaxed)
 #define cas_weak_acquire(p, expected, v)                                                           \
     atomic_compare_exchange_weak_explicit((p), (expected), (v), memory_order_acquire,              \
                                           memory_order_relaxed)

@@ -197,7 +197,7 @@ static void forget_thread_of(struct heap *h)
     h->aside_bytes = 0;
 }
 
-/* False: it stays this thread's, or nobody can use it any more. */
+/* False: it stays this thread's, or all threads', or nobody can use it any more. */
 static bool settle_without_thread(struct heap *h)
 {
     heap_forget_row(h);
@@ -214,6 +214,8 @@ static bool settle_without_thread(struct heap *h)
         lock_lose(&h->lock);
         return false;
     }
+    if (load_relaxed(&h->state) == HEAP_SHARED)
+        return false;
     if (load_relaxed(&h->state) == HEAP_LIVE) {
         forget_thread_of(h);
         paged_limit(h, FIRST_PAGED); /* which notes that it keeps none */

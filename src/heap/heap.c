@@ -209,7 +209,7 @@ void class_release_kept(struct heap *h, uint32_t class)
     slab_owned_to_unused(h, s);
 }
 
-void heap_release_kept(struct heap *h)
+HAK_COLD void heap_release_kept(struct heap *h)
 {
     for (uint32_t class = 0; class < CLASS_COUNT; class ++)
         class_release_kept(h, class);

@@ -1,9 +1,9 @@
 /* Heaps: what a thread owns. A heap is one unit of 64 KiB: magazines in front, which its thread
  * alone touches without any lock, and behind them the slab lists, which belong to whoever holds the
  * heap's lock: its thread in slow paths, another thread that empties its inbox because it does not,
- * or a thread that adopts from it after its thread has ended.
+ * or a thread that adopts from it after its thread has ended. A shared heap is without a thread (shared.h).
  *
- *   malloc -> magazine -> heap_refill -> inbox -> slab list -> stage 1 adopt -> stage 2, 3 units_take
+ *   malloc -> magazine -> heap_refill -> inbox -> slab list -> shared heap -> stage 1 adopt -> stage 2, 3 units_take
  *   free   -> magazine -> heap_flush  -> slab list -> (empty slab) units_give
  *          -> outbox -> (batch) slab list of the own heap | inbox of the owner
  *
@@ -78,6 +78,7 @@ struct class_slabs {
     uint8_t active; /* refilled or flushed: a bit for each hand, until that next comes by */
     bool taken;     /* blocks were taken from its slabs since the last sweep */
     uint8_t seen;   /* blocks in the magazine when the idle hand last came by, modulo 256 */
+    uint8_t few;    /* refills that found nothing of its own since `few_since_ms` (shared.h) */
 };
 
 /* Who empties magazines: those of idle classes, one in turn where there are too many slots (refill.c) or all now and then (hollow.c);
@@ -123,7 +124,8 @@ struct outbox {
 enum heap_state {
     HEAP_LIVE = 1, /* a thread's */
     HEAP_ORPHAN,   /* its thread has ended; on the registry's list */
-    HEAP_LOST      /* torn by a fork in mid-change; never looked at again */
+    HEAP_LOST,     /* torn by a fork in mid-change; never looked at again */
+    HEAP_SHARED    /* nobody's: threads that need little take from its slabs (shared.h) */
 };
 
 /* What heap/hollow.c knows of a heap. Under its lock. */
@@ -192,6 +194,7 @@ struct heap {
      * up for another. Its thread alone. */
     size_t magazine_bytes;
     uint32_t budget_hand;
+    uint64_t few_since_ms; /* since when those are counted, under the lock */
     /* Countdowns that end while much may be free before the clock is looked at, and when it last was (front.c). Its thread
      * alone. */
     uint32_t until_glance;
@@ -214,6 +217,12 @@ struct heap {
 };
 
 _Static_assert(sizeof(struct heap) <= UNIT_SIZE / 2, "a heap leaves room for slots in its unit");
+
+/* Of a heap's state: it has no thread, and who sends to it may have to empty its inbox. */
+HAK_INLINE bool is_nobodys(uint32_t state)
+{
+    return state == HEAP_ORPHAN || state == HEAP_SHARED;
+}
 
 /* Where the magazine is for every multiple of 8 up to SMALL_MAX. */
 extern const uint16_t hak_small_offset[SMALL_MAX / 8 + 1] __attribute__((visibility("hidden")));
@@ -317,6 +326,8 @@ HAK_INLINE void heap_unlock(struct heap *h)
 void heap_show_thread(const struct heap *h);
 /* A heap that has joined gets a row, if it has none. Takes the lock. */
 void heap_show(struct heap *h);
+/* The same with the lock held. */
+void heap_show_locked(struct heap *h);
 
 /* Makes the live area and a row for each heap. At depth 1, without a lock. */
 void heaps_make_area(void);

@@ -6,6 +6,7 @@
 #include "heap/capacity.h"
 #include "heap/hollow.h"
 #include "heap/paged.h"
+#include "heap/shared.h"
 #include "heap/shuffle.h"
 #include "os/os.h"
 #include "pages/pages.h"
@@ -89,7 +90,8 @@ static void *fill_paged(struct heap *h, uint32_t class, bool *zeroed)
 {
     struct magazine *m = magazine_of(h, class);
     bool is_zeroed = false;
-    if (m->cap < hak_classes[class].slots)
+    if (m->cap < hak_classes[class].slots &&
+        (HAK_LIKELY(!heaps_are_many()) || m->cap != 0 || !needs_little(h, class)))
         adjust_slots(h, class);
     void *p = paged_refill(h, class, &is_zeroed);
     if (m->cap != 0)
@@ -99,22 +101,21 @@ static void *fill_paged(struct heap *h, uint32_t class, bool *zeroed)
     return p;
 }
 
-static void *fill(struct heap *h, uint32_t class, bool *zeroed)
+/* Of which heap's slabs the blocks are: h, or a shared heap, of which only a few are taken. */
+HAK_INLINE void *fill_from(struct heap *h, struct heap *from, uint32_t class, bool *zeroed)
 {
     struct magazine *m = magazine_of(h, class);
-    h->classes[class].active = HANDS;
-    if (class >= FIRST_PAGED)
-        return fill_paged(h, class, zeroed);
-    adjust_slots(h, class);
     if (m->cap == 0)
-        return heap_take_one(h, class);
+        return heap_take_one(from, class);
     uint32_t wanted = next_batch(m);
-    if (zeroed != NULL && (wanted == 1 || worth_a_refill(class)) && next_is_zeroed(h, class)) {
+    if (from != h)
+        wanted = shared_batch(m, wanted);
+    if (zeroed != NULL && (wanted == 1 || worth_a_refill(class)) && next_is_zeroed(from, class)) {
         *zeroed = true;
         wanted = 1;
     }
     void **end = magazine_slots(m) + m->cap, **top = end - wanted;
-    uint32_t taken = heap_take(h, class, top, wanted);
+    uint32_t taken = heap_take(from, class, top, wanted);
     probe_refill(class, taken);
     if (taken < wanted)
         memmove(end - taken, top, taken * sizeof *top);
@@ -123,6 +124,30 @@ static void *fill(struct heap *h, uint32_t class, bool *zeroed)
     void **first = end - taken, *p = taken != 0 ? *first++ : NULL;
     open_magazine(m, first);
     return p;
+}
+
+/* Where heaps are many, from slabs that threads share. NULL: its own are to serve. */
+static HAK_COLD void *fill_shared(struct heap *h, uint32_t class, bool *zeroed)
+{
+    struct heap *from = h->classes[class].list == 0 ? shared_take(h, class) : NULL;
+    if (from == NULL)
+        return NULL;
+    adjust_slots(h, class);
+    void *p = fill_from(h, from, class, zeroed);
+    heap_unlock_visited(from);
+    return p;
+}
+
+static void *fill(struct heap *h, uint32_t class, bool *zeroed)
+{
+    void *p = NULL;
+    h->classes[class].active = HANDS;
+    if (class >= FIRST_PAGED)
+        return fill_paged(h, class, zeroed);
+    if (HAK_UNLIKELY(heaps_are_many()) && (p = fill_shared(h, class, zeroed)) != NULL)
+        return p;
+    adjust_slots(h, class);
+    return fill_from(h, h, class, zeroed);
 }
 
 /* Closes it. A block may have come since the fast path looked, out of the inbox or from a signal handler:

@@ -11,7 +11,7 @@ enum { ADOPT_LOOKS = 16, BORROW_LOOKS = 64, BUSY_MOST = 16 };
 #define SPARES 8
 #endif
 
-static struct {
+_Alignas(64) static struct {
     struct lock lock;
     _Atomic(struct heap *) all; /* grows only; pushed under the lock */
     _Atomic uint32_t heaps;     /* in that list; changed under the lock */
@@ -22,9 +22,12 @@ static struct {
     /* The orphan at which stage 1 goes on; NULL: at the newest, the last round is over. Written under the lock. A thread may have
      * the heap by now. */
     _Atomic(struct heap *) next_look[CLASS_COUNT];
-    _Atomic(struct heap *) spares[SPARES]; /* new heaps that could not join the others */
-    _Atomic bool has_spares;               /* has had some: most processes never look */
+    _Atomic(struct heap *) spares[SPARES];       /* new heaps that could not join the others */
+    _Atomic bool has_spares;                     /* has had some: most processes never look */
+    _Atomic(struct heap *) shared[SHARED_HEAPS]; /* from the first on; set once each */
 } registry;
+
+_Atomic bool hak_heaps_are_many;
 
 struct lock *registry_lock(void)
 {
@@ -125,7 +128,9 @@ static void push_all(struct heap *h)
 {
     h->all_next = load_relaxed(&registry.all);
     store_release(&registry.all, h);
-    store_relaxed(&registry.heaps, load_relaxed(&registry.heaps) + 1);
+    uint32_t heaps = load_relaxed(&registry.heaps) + 1;
+    store_relaxed(&registry.heaps, heaps);
+    store_relaxed(&hak_heaps_are_many, heaps > MANY_HEAPS);
 }
 
 /* In the child of a handler that forks within one of these two the list is made anew (registry_restart). Some of it may be
@@ -237,7 +242,7 @@ static bool publish(struct heap *h)
     }
     if (load_relaxed(&h->state) == HEAP_ORPHAN)
         push_borrowed(h);
-    else
+    else if (load_relaxed(&h->state) == HEAP_LIVE)
         store_relaxed(&h->passing, &hak_thread);
     push_all(h);
     lock_release(&registry.lock);
@@ -317,6 +322,48 @@ struct heap *registry_borrow(void)
         return h;
     h = make_heap(HEAP_ORPHAN);
     return h != NULL && publish(h) ? h : NULL;
+}
+
+/* ---- shared heaps ---- */
+
+/* It is never taken out again, so there is no ABA. Of two that are made for one place the later goes on to the next; what finds none
+ * stays empty. */
+static HAK_COLD bool give_place(struct heap *h)
+{
+    for (int i = 0; i < SHARED_HEAPS; i++) {
+        struct heap *none = NULL;
+        /* release: whoever finds it there sees what it was set up with. */
+        if (cas_release(&registry.shared[i], &none, h))
+            return true;
+    }
+    return false;
+}
+
+static HAK_COLD struct heap *make_shared(void)
+{
+    struct heap *h = make_heap(HEAP_SHARED);
+    if (h == NULL || !publish(h) || !give_place(h) || !lock_try(&h->lock))
+        return NULL;
+    heap_show_locked(h);
+    return h;
+}
+
+HAK_COLD struct heap *registry_shared(int i)
+{
+    return load_acquire(&registry.shared[i]); /* pairs with give_place */
+}
+
+/* Mostly the first, so that few slabs serve all. */
+HAK_COLD struct heap *registry_take_shared(void)
+{
+    for (int i = 0; i < SHARED_HEAPS; i++) {
+        struct heap *h = registry_shared(i);
+        if (h == NULL)
+            return make_shared();
+        if (lock_try(&h->lock))
+            return h;
+    }
+    return NULL;
 }
 
 HAK_COLD void registry_restart(bool (*has_no_thread)(struct heap *h))

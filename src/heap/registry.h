@@ -19,6 +19,12 @@ void registry_abandon(struct heap *h);
 /* Some heap, locked, for a single operation of a thread that cannot use its own. */
 struct heap *registry_borrow(void);
 
+enum { SHARED_HEAPS = 8 /* so many threads may be at them at a time */ };
+/* One of them, from 0 on; NULL: not made yet, and the next ones are not either. */
+struct heap *registry_shared(int i);
+/* Any of them, locked; NULL: others are at all of them, or no memory. With the calling thread's own lock held. */
+struct heap *registry_take_shared(void);
+
 /* Stage 1: a slab with free blocks of the class out of an orphan, now h's; not on a list yet.
  * NULL: there is none. With h's lock held. */
 struct slab *registry_adopt_slab(struct heap *h, uint32_t class);
@@ -34,6 +40,9 @@ void registry_note_orphaned(uint32_t class);
 struct heap *registry_first(void);
 /* How many there are, at least 1: as many as there ever were threads at a time. */
 uint32_t registry_heaps(void);
+/* Whether they are so many that what each keeps for itself adds up (shared.h): read-only from then on. */
+enum { MANY_HEAPS = 8 };
+extern _Atomic bool hak_heaps_are_many __attribute__((visibility("hidden")));
 /* Calls `visit` for every heap. */
 void registry_each(void (*visit)(struct heap *h, void *context), void *context);
 

@@ -270,7 +270,7 @@ void heap_unlock_visited(struct heap *other)
     for (;;) {
         heap_unlock(other);
         atomic_thread_fence(memory_order_seq_cst);
-        if (load_relaxed(&other->state) != HEAP_ORPHAN || load_relaxed(&other->inbox) == NULL ||
+        if (!is_nobodys(load_relaxed(&other->state)) || load_relaxed(&other->inbox) == NULL ||
             load_relaxed(&other->inbox) == INBOX_CLOSED || !lock_try(&other->lock))
             return;
         inbox_drain(other, false);
@@ -291,8 +291,7 @@ static void help(struct heap *h, struct heap *other)
 /* model: relaxed would do for the state, which the push's order brings and whose heap is then locked. */
 static bool wants_help(struct heap *to)
 {
-    return load_acquire(&to->state) == HEAP_ORPHAN ||
-           load_relaxed(&to->inbox_bytes) > INBOX_PATIENCE;
+    return is_nobodys(load_acquire(&to->state)) || load_relaxed(&to->inbox_bytes) > INBOX_PATIENCE;
 }
 
 static void send(struct heap *h, struct heap *to, struct parcel *c)

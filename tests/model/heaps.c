@@ -27,20 +27,25 @@ void heaps_touch(struct heap *h)
     heaps_touch_unit(unit_of(h));
 }
 
-struct heap *heaps_attach(int thread)
+/* What is constant, and classes that are not the scenario's, are not worth exploring. */
+void heaps_ignore_classes(struct heap *h)
 {
-    struct heap *h = registry_attach();
-    model_assert(h != NULL);
-    model_thread_of(thread)->heap = h;
-    model_thread_of(thread)->depth = 1;
-    /* What is constant, and classes that are not the scenario's, are not worth exploring. */
-    model_hooks->ignore(hak_classes, sizeof hak_classes);
     for (uint32_t class = 0; class < CLASS_COUNT; class ++) {
         if (class != MODEL_CLASS) {
             model_hooks->ignore(magazine_of(h, class), sizeof(struct magazine));
             model_hooks->ignore(&h->classes[class], sizeof h->classes[class]);
         }
     }
+}
+
+struct heap *heaps_attach(int thread)
+{
+    struct heap *h = registry_attach();
+    model_assert(h != NULL);
+    model_thread_of(thread)->heap = h;
+    model_thread_of(thread)->depth = 1;
+    model_hooks->ignore(hak_classes, sizeof hak_classes);
+    heaps_ignore_classes(h);
     heaps_touch(h);
     (void)kept_bytes();
     (void)units_in_use();

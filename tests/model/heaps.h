@@ -18,6 +18,8 @@ void *heaps_block(struct heap *h);
 /* Touches what threads will ask of it. */
 void heaps_touch(struct heap *h);
 void heaps_touch_unit(size_t unit);
+/* And leaves out what is not to be explored. */
+void heaps_ignore_classes(struct heap *h);
 
 /* Notes a block of another heap in a parcel, which is not sent. */
 void heaps_prepare(struct heap *h, void *p);

@@ -29,7 +29,8 @@ SCENARIO_LIMIT = 120  # seconds of a scenario of a mutant: one that never ends w
 # The library's sources as they are; those that scenarios include are not among them.
 SOURCES = [
     "os/lock.c", "heap/remote.c", "heap/registry.c", "heap/fork.c", "heap/heap.c",
-    "heap/capacity.c", "heap/refill.c", "heap/slots.c", "heap/show.c", "slab/slab.c", "live/live.c",
+    "heap/capacity.c", "heap/refill.c", "heap/shared.c", "heap/slots.c", "heap/show.c",
+    "slab/slab.c", "live/live.c",
 ]  # fmt: skip
 FLAGS = [
     "-std=gnu11", "-O1", "-g", "-fPIC", "-fvisibility=hidden", "-ffunction-sections",
@@ -60,6 +61,7 @@ WEAKER = [
     (r"\bexchange_acq_rel\(", "exchange_acquire(", "acq_rel", "acquire"),
     (r"\bexchange_acq_rel\(", "exchange_release(", "acq_rel", "release"),
     (r"\bcas_acquire\(", "cas_relaxed(", "acquire", "relaxed"),
+    (r"\bcas_release\(", "cas_relaxed(", "release", "relaxed"),
     (r"\bcas_weak_acquire\(", "cas_weak_relaxed(", "acquire", "relaxed"),
     (r"\bor_release\(", "or_relaxed(", "release", "relaxed"),
     (r"\band_acquire\(", "and_relaxed(", "acquire", "relaxed"),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from hakmem.insight import elsewhere
 from hakmem.insight.area import Area
 from hakmem.insight.elsewhere import Parts
-from hakmem.insight.holdings import BIG, ENDED, RUNS, THREAD, ClassUse, Holdings
+from hakmem.insight.holdings import BIG, ENDED, RUNS, SHARED, THREAD, ClassUse, Holdings
 from hakmem.insight.rows import Row, apportion, few, sum_of
 from hakmem.insight.smaps import Process, Thread
 from hakmem.insight.window import UNIT, Presence, Resident, covered_end, resident, unit_words
@@ -399,7 +399,7 @@ class Inside:
         for kind in (elsewhere.STACKS, elsewhere.MAIN_STACK):
             for part in parts.of(kind):
                 stacks[part.tid] += part.bytes
-        states = {THREAD: "running", ENDED: "ended"}
+        states = {THREAD: "running", ENDED: "ended", SHARED: "shared"}
         for heap in self.holdings.heaps:
             runs = heap.state == THREAD
             yield ThreadMemory(

@@ -16,7 +16,7 @@ from hakmem.insight.processes import Status, command_name, status, thread_name
 
 UNIT = 64 << 10
 WRAP = 1 << 64
-STATES = {1: "running", 2: "ended", 3: "lost"}
+STATES = {1: "running", 2: "ended", 3: "lost", 4: "shared"}
 LOST = 3
 ORIGINS = {0: "default", 1: "environment", 2: "program"}
 # Of heaps, and some of threads without one; each may have wrapped, their sum has not.
@@ -278,7 +278,10 @@ METRICS = [
         group=MEMORY,
     ),
     Metric(
-        "heaps", "heaps, those of ended threads included", lambda n: len(n.threads), group=MEMORY
+        "heaps",
+        "heaps, those of ended threads and shared ones included",
+        lambda n: len(n.threads),
+        group=MEMORY,
     ),
     Metric(
         "threads",

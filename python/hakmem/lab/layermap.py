@@ -51,6 +51,8 @@ RULES = (
     Rule("refill", "heap/refill.c"),
     Rule("refill", "heap/capacity.c"),
     Rule("refill", "heap/capacity.h"),
+    Rule("refill", "heap/shared.c"),
+    Rule("refill", "heap/shared.h"),
     Rule("refill", "heap/slots.c"),
     Rule("refill", "heap/paged.c"),
     Rule("refill", "heap/paged.h"),

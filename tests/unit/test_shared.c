@@ -1,0 +1,260 @@
+/* Heaps from which threads take that need little of a class, where heaps are many. */
+#include "heaps.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "heap/shared.h"
+#include "os/os.h"
+
+enum {
+    SIZE = 200,
+    LARGE = 3000,   /* of which a refill takes one */
+    PAGED = 100000, /* a slab of its own */
+    HEAPS = MANY_HEAPS + 2,
+    PERIOD_MS = 1000,
+    FEW = 255 /* refills in a period */
+};
+
+static struct heap *heaps[HEAPS];
+static uint64_t now_ms = 1;
+
+uint64_t __wrap_os_now_ms(void);
+uint64_t __wrap_os_now_ms(void)
+{
+    return now_ms;
+}
+
+static struct heap *owner_of(const void *p)
+{
+    return heap_of_word(unit_word(unit_of(p)));
+}
+
+static bool is_shared(const void *p)
+{
+    return load_relaxed(&owner_of(p)->state) == HEAP_SHARED;
+}
+
+static void few_heaps_share_nothing(void **state)
+{
+    (void)state;
+    struct heap *h = new_heap();
+    void *p = alloc_as(h, SIZE);
+    assert_false(heaps_are_many());
+    assert_ptr_equal(owner_of(p), h);
+    free_as(h, p);
+    registry_abandon(h);
+}
+
+static int make_many(void **state)
+{
+    (void)state;
+    for (int i = 0; i < HEAPS; i++) {
+        heaps[i] = new_heap();
+        assert_non_null(heaps[i]);
+    }
+    now_ms += PERIOD_MS;
+    return 0;
+}
+
+static void threads_take_from_one_slab(void **state)
+{
+    (void)state;
+    uint32_t class = class_for(SIZE);
+    void *blocks[HEAPS];
+    trim_as(heaps[0]);
+    for (int i = 1; i < HEAPS; i++) {
+        uint64_t before = counted(heaps[i], COUNTER_refill_shared);
+        blocks[i] = alloc_as(heaps[i], SIZE);
+        assert_true(is_shared(blocks[i]));
+        assert_int_equal(unit_of(blocks[i]), unit_of(blocks[1]));
+        assert_int_equal(heaps[i]->classes[class].slabs, 0);
+        assert_int_equal(counted(heaps[i], COUNTER_refill_shared), before + 1);
+        for (int j = 1; j < i; j++)
+            assert_ptr_not_equal(blocks[i], blocks[j]);
+    }
+    struct heap *shared = owner_of(blocks[1]);
+    assert_true(shared->classes[class].used >= HEAPS - 1);
+    for (int i = 1; i < HEAPS; i++) {
+        free_as(heaps[i], blocks[HEAPS - i]); /* another's */
+        trim_as(heaps[i]);
+    }
+    assert_true(inbox_is_empty(shared));
+    assert_int_equal(shared->classes[class].used, 0);
+}
+
+/* A refill takes little of what others could use as well. */
+static void a_refill_takes_few_bytes(void **state)
+{
+    (void)state;
+    static const size_t sizes[] = {8, 16, 100, 500, 1500, LARGE, 20000};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        uint32_t class = class_for(sizes[i]);
+        void *p = alloc_as(heaps[2], sizes[i]);
+        assert_true(is_shared(p));
+        size_t kept = magazine_kept(magazine_of(heaps[2], class)) * hak_classes[class].size;
+        assert_true(kept < SHARED_BATCH);
+        assert_true(hak_classes[class].size >= LINE || kept + hak_classes[class].size >= LINE);
+        free_as(heaps[2], p);
+    }
+    trim_as(heaps[2]);
+}
+
+/* Allocates until a block is the heap's own; returns how many were not. */
+static size_t shared_before_own(struct heap *h, size_t size, void **blocks, size_t most)
+{
+    size_t n = 0;
+    while (n < most && is_shared(blocks[n] = alloc_as(h, size)))
+        n++;
+    assert_true(n < most);
+    assert_ptr_equal(owner_of(blocks[n]), h);
+    return n;
+}
+
+static void a_class_that_is_needed_often_gets_its_own(void **state)
+{
+    (void)state;
+    static void *blocks[2 * FEW + 2];
+    struct heap *h = heaps[3];
+    now_ms += PERIOD_MS;
+    size_t n = shared_before_own(h, LARGE, blocks, FEW + 1);
+    assert_int_equal(n, FEW);
+    assert_true(is_shared(blocks[n + 1] = alloc_as(h, 2 * (size_t)LARGE))); /* another class */
+    free_each_as(h, blocks, n + 2);
+    trim_as(h);
+    assert_int_equal(h->classes[class_for(LARGE)].slabs, 0);
+    now_ms += PERIOD_MS - 1;
+    assert_false(is_shared(blocks[0] = alloc_as(h, LARGE)));
+    free_as(h, blocks[0]);
+    trim_as(h);
+    now_ms++;
+    assert_true(is_shared(blocks[0] = alloc_as(h, LARGE)));
+    free_as(h, blocks[0]);
+    trim_as(h);
+}
+
+/* Its own free blocks come first. */
+static void own_blocks_are_used_up(void **state)
+{
+    (void)state;
+    void *blocks[FEW + 2], *p;
+    struct heap *h = heaps[4];
+    now_ms += PERIOD_MS;
+    size_t n = shared_before_own(h, LARGE, blocks, FEW + 1);
+    now_ms += PERIOD_MS;
+    trim_as(h);
+    p = alloc_as(h, LARGE);
+    assert_ptr_equal(owner_of(p), h);
+    free_as(h, p);
+    free_each_as(h, blocks, n + 1);
+    trim_as(h);
+}
+
+/* Who finds one busy takes the next, and does not wait. */
+static void busy_ones_are_passed_over(void **state)
+{
+    (void)state;
+    struct heap *h = heaps[5], *busy[SHARED_HEAPS];
+    void *blocks[SHARED_HEAPS + 1];
+    now_ms += PERIOD_MS;
+    for (int i = 0; i < SHARED_HEAPS; i++) {
+        blocks[i] = alloc_as(h, LARGE);
+        assert_true(is_shared(blocks[i]));
+        busy[i] = owner_of(blocks[i]);
+        for (int j = 0; j < i; j++)
+            assert_ptr_not_equal(busy[i], busy[j]);
+        assert_true(lock_try(&busy[i]->lock));
+    }
+    blocks[SHARED_HEAPS] = alloc_as(h, LARGE);
+    assert_ptr_equal(owner_of(blocks[SHARED_HEAPS]), h);
+    /* What is sent to one meanwhile is taken in by whoever has it. */
+    free_each_as(h, blocks, SHARED_HEAPS + 1);
+    trim_as(h);
+    for (int i = 0; i < SHARED_HEAPS; i++) {
+        assert_false(inbox_is_empty(busy[i]));
+        heap_unlock_visited(busy[i]);
+        assert_true(inbox_is_empty(busy[i]));
+    }
+}
+
+/* Blocks of pages have no slab to share: they go back to where all threads take them from. */
+static void blocks_of_pages_are_not_kept(void **state)
+{
+    (void)state;
+    struct heap *h = heaps[6];
+    uint32_t class = class_for(PAGED);
+    now_ms += PERIOD_MS;
+    for (int i = 0; i < 3; i++)
+        free_as(h, alloc_as(h, PAGED));
+    assert_int_equal(magazine_of(h, class)->cap, 0);
+    assert_int_equal(h->classes[class].used, 0);
+    for (int i = 0; i < FEW && magazine_of(h, class)->cap == 0; i++)
+        free_as(h, alloc_as(h, PAGED));
+    assert_true(magazine_of(h, class)->cap != 0);
+    assert_int_equal(h->classes[class].used, 1);
+    trim_as(h);
+}
+
+static void what_is_to_be_zeros_is(void **state)
+{
+    (void)state;
+    struct heap *own = hak_thread.heap;
+    now_ms += PERIOD_MS;
+    hak_thread.heap = heaps[7];
+    unsigned char *p = front_alloc_zeroed(20000);
+    memset(p, 1, 20000);
+    front_free(p);
+    front_trim();
+    unsigned char *q = front_alloc_zeroed(20000);
+    hak_thread.heap = own;
+    assert_true(is_shared(q));
+    for (int i = 0; i < 20000; i++)
+        assert_int_equal(q[i], 0);
+    free_as(heaps[7], q);
+}
+
+static void they_are_shared_in_a_forks_child_as_well(void **state)
+{
+    (void)state;
+    now_ms += PERIOD_MS;
+    void *p = alloc_as(heaps[8], LARGE);
+    struct heap *shared = owner_of(p);
+    assert_true(is_shared(p));
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        free_as(hak_thread.heap, p);
+        trim_as(hak_thread.heap);
+        void *q = alloc_as(hak_thread.heap, LARGE);
+        _exit(owner_of(q) != shared || load_relaxed(&shared->state) != HEAP_SHARED);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    free_as(heaps[8], p);
+}
+
+static int end_all(void **state)
+{
+    (void)state;
+    for (int i = 0; i < HEAPS; i++)
+        registry_abandon(heaps[i]);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest alone[] = {cmocka_unit_test(few_heaps_share_nothing)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(threads_take_from_one_slab),
+        cmocka_unit_test(a_refill_takes_few_bytes),
+        cmocka_unit_test(a_class_that_is_needed_often_gets_its_own),
+        cmocka_unit_test(own_blocks_are_used_up),
+        cmocka_unit_test(busy_ones_are_passed_over),
+        cmocka_unit_test(blocks_of_pages_are_not_kept),
+        cmocka_unit_test(what_is_to_be_zeros_is),
+        cmocka_unit_test(they_are_shared_in_a_forks_child_as_well),
+    };
+    int failed = cmocka_run_group_tests(alone, NULL, NULL);
+    return failed != 0 ? failed : cmocka_run_group_tests(tests, make_many, end_all);
+}

@@ -4,12 +4,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "front/secure.h"
 #include "heap/shared.h"
 #include "os/os.h"
 
 enum {
     SIZE = 200,
     LARGE = 3000,   /* of which a refill takes one */
+    ZEROS = 20000,
     PAGED = 100000, /* a slab of its own */
     HEAPS = MANY_HEAPS + 2,
     PERIOD_MS = 1000,
@@ -201,14 +203,14 @@ static void what_is_to_be_zeros_is(void **state)
     struct heap *own = hak_thread.heap;
     now_ms += PERIOD_MS;
     hak_thread.heap = heaps[7];
-    unsigned char *p = front_alloc_zeroed(20000);
-    memset(p, 1, 20000);
+    unsigned char *p = front_alloc_zeroed(secure_request((size_t)ZEROS));
+    memset(p, 1, ZEROS);
     front_free(p);
     front_trim();
-    unsigned char *q = front_alloc_zeroed(20000);
+    unsigned char *q = front_alloc_zeroed(secure_request((size_t)ZEROS));
     hak_thread.heap = own;
     assert_true(is_shared(q));
-    for (int i = 0; i < 20000; i++)
+    for (int i = 0; i < ZEROS; i++)
         assert_int_equal(q[i], 0);
     free_as(heaps[7], q);
 }

@@ -369,6 +369,8 @@ static size_t owner_text(const struct heap *h, const char *what, char *out, size
 {
     if (h == hak_thread.heap)
         return os_format(out, room, "this thread's %s", what);
+    if (load_relaxed(&h->state) == HEAP_SHARED)
+        return os_format(out, room, "a %s that threads share", what);
     const char *ended = load_relaxed(&h->state) == HEAP_ORPHAN ? ", which has ended" : "";
     return os_format(out, room, "the %s of thread %u%s", what, (size_t)h->tid, ended);
 }

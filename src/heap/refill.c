@@ -109,7 +109,7 @@ HAK_INLINE void *fill_from(struct heap *h, struct heap *from, uint32_t class, bo
         return heap_take_one(from, class);
     uint32_t wanted = next_batch(m);
     if (from != h)
-        wanted = shared_batch(m, wanted);
+        wanted = shared_batch(h, class, wanted);
     if (zeroed != NULL && (wanted == 1 || worth_a_refill(class)) && next_is_zeroed(from, class)) {
         *zeroed = true;
         wanted = 1;

@@ -5,7 +5,9 @@
 enum {
     FEW = 255,        /* refills of a class, each of pages as ... */
     PAGED_WEIGHT = 5, /* ... so many, in ... */
-    PERIOD_MS = 1000
+    PERIOD_MS = 1000,
+    LINE = 64,           /* bytes of a processor's cache's line */
+    BYTES_MOST = 2 << 10 /* of more than one block */
 };
 _Static_assert(FEW % PAGED_WEIGHT == 0 && FEW <= UINT8_MAX, "counted up to FEW");
 
@@ -36,4 +38,12 @@ HAK_COLD struct heap *shared_take(struct heap *h, uint32_t class)
     count(h, COUNTER_refill_shared, 1);
     h->classes[class].taken = true;
     return from;
+}
+
+HAK_COLD uint32_t shared_batch(const struct heap *h, uint32_t class, uint32_t wanted)
+{
+    size_t size = hak_classes[class].size, few = h->classes[class].few;
+    size_t least = largest_of(1, LINE / size), most = largest_of(1, BYTES_MOST / size);
+    size_t batch = least_of(least_of(wanted, few), most);
+    return (uint32_t)least_of(largest_of(batch, least), h->magazines.of[class].cap);
 }

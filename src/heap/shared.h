@@ -12,24 +12,9 @@
 
 #include "heap/registry.h"
 
-enum {
-    SHARED_BATCH = 2 << 10, /* bytes that a refill takes of a shared heap, or else a block */
-    LINE = 64               /* of a processor's cache */
-};
-
 HAK_INLINE bool heaps_are_many(void)
 {
     return load_relaxed(&hak_heaps_are_many);
-}
-
-/* How many blocks a refill of the magazine is to take of a shared heap, if it would take so many of its own: whole lines, where
- * it has room for one. */
-HAK_INLINE uint32_t shared_batch(const struct magazine *m, uint32_t wanted)
-{
-    uint32_t line = LINE / m->size, most = m->size < SHARED_BATCH ? SHARED_BATCH / m->size : 1;
-    if (wanted < line && line <= m->cap)
-        return line;
-    return wanted < most ? wanted : most;
 }
 
 /* Counts a refill of the class that found nothing of the thread's own. Whether they are so few that it should have
@@ -38,5 +23,9 @@ bool needs_little(struct heap *h, uint32_t class);
 
 /* Likewise. Another heap, locked, if the class is to be refilled from its slabs; NULL: it is not, or all of them are busy. */
 struct heap *shared_take(struct heap *h, uint32_t class);
+
+/* How many blocks to take there if it would be so many of the heap's own: as many as there were refills lately, so that who asks
+ * once takes one; but whole lines of the processor's cache, and few bytes. */
+uint32_t shared_batch(const struct heap *h, uint32_t class, uint32_t wanted);
 
 #endif

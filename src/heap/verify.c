@@ -4,7 +4,9 @@
 #include "heap/registry.h"
 #include "os/thread.h"
 
-enum { HEAPS_MOST = 16 }; /* that are looked at: the own one and the newest */
+enum {
+    HEAPS_MOST = SHARED_HEAPS + 16
+}; /* that are looked at: the own one, shared ones and the newest */
 
 /* A magazine's blocks, by address. */
 struct held {
@@ -153,14 +155,25 @@ static void lock_orphan(struct heap *h, void *verification)
         heap_unlock_visited(h);
 }
 
+/* Those who have taken from them have their blocks in magazines; they have none themselves. */
+static void lock_shared(struct verification *v)
+{
+    for (int i = 0; i < SHARED_HEAPS; i++) {
+        struct heap *h = registry_shared(i);
+        if (h != NULL && lock_try(&h->lock))
+            v->heaps[v->count++] = h;
+    }
+}
+
 HAK_COLD void heaps_verify(struct heap *own)
 {
     struct verification v = {0};
     if (own != NULL && lock_take_if_safe(&own->lock)) {
-        outbox_empty_own(own); /* each block's slab tells whether it may come home */
+        outbox_flush_all(own); /* each block's slab tells whether it may come home */
         inbox_drain(own, false);
         v.heaps[v.count++] = own;
     }
+    lock_shared(&v);
     registry_each(lock_orphan, &v);
     for (uint32_t class = 0; class < CLASS_COUNT; class ++)
         verify_class(&v, class);

@@ -10,12 +10,13 @@
 
 enum {
     SIZE = 200,
-    LARGE = 3000,   /* of which a refill takes one */
+    LARGE = 3000, /* of which a refill takes one */
     ZEROS = 20000,
     PAGED = 100000, /* a slab of its own */
     HEAPS = MANY_HEAPS + 2,
     PERIOD_MS = 1000,
-    FEW = 255 /* refills in a period */
+    FEW = 255, /* refills in a period */
+    MANY = 300 /* more than a magazine takes */
 };
 
 static struct heap *heaps[HEAPS];
@@ -85,19 +86,36 @@ static void threads_take_from_one_slab(void **state)
     assert_int_equal(shared->classes[class].used, 0);
 }
 
-/* A refill takes little of what others could use as well. */
-static void a_refill_takes_few_bytes(void **state)
+/* Blocks that a refill takes at a time: holds them all, so that each finds its magazine empty. */
+static size_t taken_by_refill(struct heap *h, size_t size, void **blocks, size_t *held)
+{
+    const struct magazine *m = magazine_of(h, class_for(size));
+    assert_int_equal(magazine_kept(m), 0);
+    blocks[(*held)++] = alloc_as(h, size);
+    assert_true(is_shared(blocks[*held - 1]));
+    size_t taken = 1 + magazine_kept(m);
+    while (magazine_kept(m) != 0)
+        blocks[(*held)++] = alloc_as(h, size);
+    return taken;
+}
+
+/* Who asks once takes one, who asks again more of what others could use as well; but not part of a line. */
+static void a_refill_takes_as_many_as_there_were(void **state)
 {
     (void)state;
-    static const size_t sizes[] = {8, 16, 100, 500, 1500, LARGE, 20000};
-    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
-        uint32_t class = class_for(sizes[i]);
-        void *p = alloc_as(heaps[2], sizes[i]);
-        assert_true(is_shared(p));
-        size_t kept = magazine_kept(magazine_of(heaps[2], class)) * hak_classes[class].size;
-        assert_true(kept < SHARED_BATCH);
-        assert_true(hak_classes[class].size >= LINE || kept + hak_classes[class].size >= LINE);
-        free_as(heaps[2], p);
+    static const struct {
+        size_t size, taken[4];
+    } cases[] = {{8, {8, 8, 8, 8}},   {16, {4, 4, 4, 4}},  {100, {1, 2, 3, 4}},
+                 {500, {1, 2, 3, 4}}, {900, {1, 2, 2, 2}}, {LARGE, {1, 1, 1, 1}}};
+    void *blocks[64];
+    now_ms += PERIOD_MS;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        size_t held = 0;
+        trim_as(heaps[2]);
+        for (size_t refill = 0; refill < 4; refill++)
+            assert_int_equal(taken_by_refill(heaps[2], cases[i].size, blocks, &held),
+                             cases[i].taken[refill]);
+        free_each_as(heaps[2], blocks, held);
     }
     trim_as(heaps[2]);
 }
@@ -236,6 +254,41 @@ static void they_are_shared_in_a_forks_child_as_well(void **state)
     free_as(heaps[8], p);
 }
 
+/* In the child of a fork, which it ends: `free` twice, or not at its start, a block that a thread has of a shared heap. With the
+ * magazine full or not. */
+static _Noreturn void misuse_and_exit(size_t more, bool twice)
+{
+    void *blocks[MANY], *p;
+    now_ms += PERIOD_MS;
+    p = front_alloc(SIZE);
+    if (!is_shared(p))
+        _exit(1);
+    alloc_each_as(hak_thread.heap, SIZE, blocks, more);
+    free_each_as(hak_thread.heap, blocks, more);
+    front_free(p);
+    alloc_each_as(hak_thread.heap, LARGE, blocks,
+                  1); /* so that it is not the one that was freed last */
+    front_free(twice ? p : blocks[0]);
+    if (!twice)
+        front_free((char *)blocks[0] + 64);
+    front_verify();
+    _exit(2);
+}
+
+static void misuse_is_noticed_at_exit(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        int status;
+        pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0)
+            misuse_and_exit(i < 2 ? 0 : MANY, i % 2 == 0);
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+    }
+}
+
 static int end_all(void **state)
 {
     (void)state;
@@ -249,13 +302,14 @@ int main(void)
     const struct CMUnitTest alone[] = {cmocka_unit_test(few_heaps_share_nothing)};
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(threads_take_from_one_slab),
-        cmocka_unit_test(a_refill_takes_few_bytes),
+        cmocka_unit_test(a_refill_takes_as_many_as_there_were),
         cmocka_unit_test(a_class_that_is_needed_often_gets_its_own),
         cmocka_unit_test(own_blocks_are_used_up),
         cmocka_unit_test(busy_ones_are_passed_over),
         cmocka_unit_test(blocks_of_pages_are_not_kept),
         cmocka_unit_test(what_is_to_be_zeros_is),
         cmocka_unit_test(they_are_shared_in_a_forks_child_as_well),
+        cmocka_unit_test(misuse_is_noticed_at_exit),
     };
     int failed = cmocka_run_group_tests(alone, NULL, NULL);
     return failed != 0 ? failed : cmocka_run_group_tests(tests, make_many, end_all);

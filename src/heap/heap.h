@@ -326,8 +326,6 @@ HAK_INLINE void heap_unlock(struct heap *h)
 void heap_show_thread(const struct heap *h);
 /* A heap that has joined gets a row, if it has none. Takes the lock. */
 void heap_show(struct heap *h);
-/* The same with the lock held. */
-void heap_show_locked(struct heap *h);
 
 /* Makes the live area and a row for each heap. At depth 1, without a lock. */
 void heaps_make_area(void);

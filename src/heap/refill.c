@@ -101,15 +101,15 @@ static void *fill_paged(struct heap *h, uint32_t class, bool *zeroed)
     return p;
 }
 
-/* Of which heap's slabs the blocks are: h, or a shared heap, of which only a few are taken. */
-HAK_INLINE void *fill_from(struct heap *h, struct heap *from, uint32_t class, bool *zeroed)
+/* From the slabs of that heap, h or a shared one; `most` blocks at most. */
+static void *fill_from(struct heap *h, struct heap *from, uint32_t class, uint32_t most,
+                       bool *zeroed)
 {
     struct magazine *m = magazine_of(h, class);
     if (m->cap == 0)
         return heap_take_one(from, class);
     uint32_t wanted = next_batch(m);
-    if (from != h)
-        wanted = shared_batch(h, class, wanted);
+    wanted = wanted < most ? wanted : most;
     if (zeroed != NULL && (wanted == 1 || worth_a_refill(class)) && next_is_zeroed(from, class)) {
         *zeroed = true;
         wanted = 1;
@@ -126,28 +126,18 @@ HAK_INLINE void *fill_from(struct heap *h, struct heap *from, uint32_t class, bo
     return p;
 }
 
-/* Where heaps are many, from slabs that threads share. NULL: its own are to serve. */
-static HAK_COLD void *fill_shared(struct heap *h, uint32_t class, bool *zeroed)
-{
-    struct heap *from = h->classes[class].list == 0 ? shared_take(h, class) : NULL;
-    if (from == NULL)
-        return NULL;
-    adjust_slots(h, class);
-    void *p = fill_from(h, from, class, zeroed);
-    heap_unlock_visited(from);
-    return p;
-}
-
 static void *fill(struct heap *h, uint32_t class, bool *zeroed)
 {
-    void *p = NULL;
     h->classes[class].active = HANDS;
     if (class >= FIRST_PAGED)
         return fill_paged(h, class, zeroed);
-    if (HAK_UNLIKELY(heaps_are_many()) && (p = fill_shared(h, class, zeroed)) != NULL)
-        return p;
+    uint32_t most = SLOTS_MOST;
+    struct heap *from = HAK_LIKELY(!heaps_are_many()) ? h : shared_or_own(h, class, &most);
     adjust_slots(h, class);
-    return fill_from(h, h, class, zeroed);
+    void *p = fill_from(h, from, class, most, zeroed);
+    if (HAK_UNLIKELY(from != h))
+        heap_unlock_visited(from);
+    return p;
 }
 
 /* Closes it. A block may have come since the fast path looked, out of the inbox or from a signal handler:

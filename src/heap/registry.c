@@ -22,9 +22,8 @@ _Alignas(64) static struct {
     /* The orphan at which stage 1 goes on; NULL: at the newest, the last round is over. Written under the lock. A thread may have
      * the heap by now. */
     _Atomic(struct heap *) next_look[CLASS_COUNT];
-    _Atomic(struct heap *) spares[SPARES];       /* new heaps that could not join the others */
-    _Atomic bool has_spares;                     /* has had some: most processes never look */
-    _Atomic(struct heap *) shared[SHARED_HEAPS]; /* from the first on; set once each */
+    _Atomic(struct heap *) spares[SPARES]; /* new heaps that could not join the others */
+    _Atomic bool has_spares;               /* has had some: most processes never look */
 } registry;
 
 _Atomic bool hak_heaps_are_many;
@@ -326,31 +325,28 @@ struct heap *registry_borrow(void)
 
 /* ---- shared heaps ---- */
 
-/* It is never taken out again, so there is no ABA. Of two that are made for one place the later goes on to the next; what finds none
- * stays empty. */
-static HAK_COLD bool give_place(struct heap *h)
+/* Where each is put; from the first on. It is never taken out again, so there is no ABA. */
+_Atomic(struct heap *) hak_shared_heaps[SHARED_HEAPS];
+
+/* Of two that are made for one place the later goes on to the next; what finds none stays empty. */
+HAK_INLINE bool give_place(struct heap *h)
 {
     for (int i = 0; i < SHARED_HEAPS; i++) {
         struct heap *none = NULL;
         /* release: whoever finds it there sees what it was set up with. */
-        if (cas_release(&registry.shared[i], &none, h))
+        if (cas_release(&hak_shared_heaps[i], &none, h))
             return true;
     }
     return false;
 }
 
-static HAK_COLD struct heap *make_shared(void)
+HAK_INLINE struct heap *make_shared(void)
 {
     struct heap *h = make_heap(HEAP_SHARED);
-    if (h == NULL || !publish(h) || !give_place(h) || !lock_try(&h->lock))
+    if (h == NULL || !publish(h))
         return NULL;
-    heap_show_locked(h);
-    return h;
-}
-
-HAK_COLD struct heap *registry_shared(int i)
-{
-    return load_acquire(&registry.shared[i]); /* pairs with give_place */
+    heap_show(h); /* its lock may be held by who visits all heaps, and by a fork, which makes way */
+    return give_place(h) && lock_try(&h->lock) ? h : NULL;
 }
 
 /* Mostly the first, so that few slabs serve all. */

@@ -20,8 +20,12 @@ void registry_abandon(struct heap *h);
 struct heap *registry_borrow(void);
 
 enum { SHARED_HEAPS = 8 /* so many threads may be at them at a time */ };
+extern _Atomic(struct heap *) hak_shared_heaps[SHARED_HEAPS] __attribute__((visibility("hidden")));
 /* One of them, from 0 on; NULL: not made yet, and the next ones are not either. */
-struct heap *registry_shared(int i);
+HAK_INLINE struct heap *registry_shared(int i)
+{
+    return load_acquire(&hak_shared_heaps[i]); /* pairs with give_place */
+}
 /* Any of them, locked; NULL: others are at all of them, or no memory. With the calling thread's own lock held. */
 struct heap *registry_take_shared(void);
 

@@ -30,20 +30,22 @@ HAK_COLD bool needs_little(struct heap *h, uint32_t class)
     return true;
 }
 
-HAK_COLD struct heap *shared_take(struct heap *h, uint32_t class)
+/* As many as there were refills lately, so that who asks once takes one; but a line of the processor's cache, and few bytes. */
+static uint32_t blocks_to_share(const struct heap *h, uint32_t class)
 {
-    struct heap *from = needs_little(h, class) ? registry_take_shared() : NULL;
+    size_t size = hak_classes[class].size, bytes = h->classes[class].few * size;
+    return (uint32_t)largest_of(1, least_of(largest_of(bytes, LINE), BYTES_MOST) / size);
+}
+
+HAK_COLD struct heap *shared_or_own(struct heap *h, uint32_t class, uint32_t *most)
+{
+    struct heap *from = NULL;
+    if (h->classes[class].list == 0 && needs_little(h, class))
+        from = registry_take_shared();
     if (from == NULL)
-        return NULL;
+        return h;
+    *most = blocks_to_share(h, class);
     count(h, COUNTER_refill_shared, 1);
     h->classes[class].taken = true;
     return from;
-}
-
-HAK_COLD uint32_t shared_batch(const struct heap *h, uint32_t class, uint32_t wanted)
-{
-    size_t size = hak_classes[class].size, few = h->classes[class].few;
-    size_t least = largest_of(1, LINE / size), most = largest_of(1, BYTES_MOST / size);
-    size_t batch = least_of(least_of(wanted, few), most);
-    return (uint32_t)least_of(largest_of(batch, least), h->magazines.of[class].cap);
 }

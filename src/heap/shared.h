@@ -6,7 +6,7 @@
  *
  * Two threads may so have blocks in one line of the processor's cache, but seldom a thread that works on them much.
  *
- * Calls: registry, heap, os. Called by: refill. */
+ * Calls: registry, heap, os. Called by: refill, for the calling thread's own heap, at depth 1, with its lock held. */
 #ifndef HAK_SHARED_H
 #define HAK_SHARED_H
 
@@ -18,14 +18,10 @@ HAK_INLINE bool heaps_are_many(void)
 }
 
 /* Counts a refill of the class that found nothing of the thread's own. Whether they are so few that it should have
- * nothing of its own. h: the calling thread's own heap, at depth 1, with its lock held. */
+ * nothing of its own. */
 bool needs_little(struct heap *h, uint32_t class);
 
-/* Likewise. Another heap, locked, if the class is to be refilled from its slabs; NULL: it is not, or all of them are busy. */
-struct heap *shared_take(struct heap *h, uint32_t class);
-
-/* How many blocks to take there if it would be so many of the heap's own: as many as there were refills lately, so that who asks
- * once takes one; but whole lines of the processor's cache, and few bytes. */
-uint32_t shared_batch(const struct heap *h, uint32_t class, uint32_t wanted);
+/* From whose slabs the class is to be refilled: a shared heap, then locked, of which `*most` blocks may be taken; or the own. */
+struct heap *shared_or_own(struct heap *h, uint32_t class, uint32_t *most);
 
 #endif

@@ -93,16 +93,6 @@ void heap_show(struct heap *h)
     os_restore_signals(&signals);
 }
 
-/* Likewise. */
-HAK_COLD void heap_show_locked(struct heap *h)
-{
-    sigset_t signals;
-    os_block_signals(&signals);
-    if (live_area() != NULL)
-        give_row(h, live_area());
-    os_restore_signals(&signals);
-}
-
 static void show_classes(struct live_area *a)
 {
     for (uint32_t class = 0; class < CLASS_COUNT; class ++) {

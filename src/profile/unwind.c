@@ -91,7 +91,7 @@ static uint64_t pack(const struct rules *r)
     return word;
 }
 
-static bool apply_form(struct frame *f, struct reach *reach, uint64_t word)
+static HAK_COLD bool apply_form(struct frame *f, struct reach *reach, uint64_t word)
 {
     struct registers *now = &f->registers, new = *now;
     uint8_t base = word & FORM_FROM_BP ? REGISTER_BP : REGISTER_SP;
@@ -157,7 +157,8 @@ static bool apply_rule(const struct frame *f, const struct rules *r, unsigned nu
     }
 }
 
-static HAK_NOINLINE bool apply_rules(struct frame *f, const struct rules *r, struct reach *reach)
+static HAK_COLD HAK_NOINLINE bool apply_rules(struct frame *f, const struct rules *r,
+                                              struct reach *reach)
 {
     struct registers new = {.known = 0};
     uintptr_t cfa;
@@ -213,7 +214,7 @@ static void remember(uint64_t key, uint64_t form)
 
 /* ---- tables ---- */
 
-static HAK_NOINLINE enum step by_rules(struct frame *f, struct reach *reach, uint64_t key)
+static HAK_COLD HAK_NOINLINE enum step by_rules(struct frame *f, struct reach *reach, uint64_t key)
 {
     struct rules rules;
     if (!tables_rules(&f->object.tables, frame_place(f), &rules))
@@ -236,7 +237,7 @@ static enum step step_by_tables(struct frame *f, struct reach *reach)
     return apply_form(f, reach, form) ? STEP_TAKEN : STEP_LAST;
 }
 
-enum step unwind_by_tables(struct frame *f, struct reach *reach)
+HAK_COLD enum step unwind_by_tables(struct frame *f, struct reach *reach)
 {
     enum step step = step_by_tables(f, reach);
     return step == STEP_TAKEN && !may_be_code(frame_pc(f), reach) ? STEP_LAST : step;

@@ -194,7 +194,7 @@ struct heap {
      * up for another. Its thread alone. */
     size_t magazine_bytes;
     uint32_t budget_hand;
-    uint64_t few_since_ms; /* since when those are counted, under the lock */
+    uint64_t few_since_ms; /* since when each class' `few` counts; under the lock */
     /* Countdowns that end while much may be free before the clock is looked at, and when it last was (front.c). Its thread
      * alone. */
     uint32_t until_glance;

@@ -85,13 +85,20 @@ static uint32_t next_batch(struct magazine *m)
     return m->batch;
 }
 
+/* A thread of many that needs few blocks of pages has no magazine for them. */
+static bool gets_slots(struct heap *h, uint32_t class)
+{
+    uint32_t cap = magazine_of(h, class)->cap;
+    return cap < hak_classes[class].slots &&
+           (HAK_LIKELY(!heaps_are_many()) || cap != 0 || !needs_little(h, class));
+}
+
 /* A block alone: each is a slab of its own, and nothing is saved by taking more. */
 static void *fill_paged(struct heap *h, uint32_t class, bool *zeroed)
 {
     struct magazine *m = magazine_of(h, class);
     bool is_zeroed = false;
-    if (m->cap < hak_classes[class].slots &&
-        (HAK_LIKELY(!heaps_are_many()) || m->cap != 0 || !needs_little(h, class)))
+    if (gets_slots(h, class))
         adjust_slots(h, class);
     void *p = paged_refill(h, class, &is_zeroed);
     if (m->cap != 0)

@@ -1,5 +1,5 @@
 /* The registry: every heap there is, those whose threads have ended, and what threads do with each
- * other's. Locks are taken in this order: own heap, registry, (tried only) other heaps, region. */
+ * other's. Locks are taken in this order: own heap, registry, (tried only, but for a new one's) other heaps, region. */
 #ifndef HAK_REGISTRY_H
 #define HAK_REGISTRY_H
 

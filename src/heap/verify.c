@@ -4,9 +4,8 @@
 #include "heap/registry.h"
 #include "os/thread.h"
 
-enum {
-    HEAPS_MOST = SHARED_HEAPS + 16
-}; /* that are looked at: the own one, shared ones and the newest */
+/* That are looked at: the own one, shared ones and the newest. */
+enum { HEAPS_MOST = SHARED_HEAPS + 16 };
 
 /* A magazine's blocks, by address. */
 struct held {

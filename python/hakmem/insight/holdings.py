@@ -10,7 +10,6 @@ from hakmem.insight.window import UNIT, round_up
 
 WORD = 1 << 64
 USED, SLABS, TOUCHED, MAGAZINE, COLUMNS = range(5)
-THREAD, ENDED, SHARED = 1, 2, 4
 # Fewer sampled blocks of a class say less about its rounding than the class' limits do.
 SAMPLES_ENOUGH = 8
 # Above the classes.

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from hakmem.insight import elsewhere
 from hakmem.insight.area import Area
 from hakmem.insight.elsewhere import Parts
-from hakmem.insight.holdings import BIG, ENDED, RUNS, SHARED, THREAD, ClassUse, Holdings
+from hakmem.insight.holdings import BIG, RUNS, ClassUse, Holdings
 from hakmem.insight.rows import Row, apportion, few, sum_of
 from hakmem.insight.smaps import Process, Thread
+from hakmem.insight.states import HeapState, state_name
 from hakmem.insight.window import UNIT, Presence, Resident, covered_end, resident, unit_words
 from hakmem.insight.words import many_text, size_text
 
@@ -336,7 +337,7 @@ class Inside:
                 strict=True,
             )
         )
-        ended = sum(shares[heap.address] for heap, _ in held if heap.state != THREAD)
+        ended = sum(shares[heap.address] for heap, _ in held if heap.state != HeapState.RUNNING)
         live = [
             Row(
                 f"magazine_{heap.tid}",
@@ -345,7 +346,7 @@ class Inside:
                 False,
             )
             for heap, _ in sorted(held, key=lambda pair: pair[1], reverse=True)
-            if heap.state == THREAD
+            if heap.state == HeapState.RUNNING
         ]
         rest = total - sum(row.bytes for row in live) - ended
         children = [
@@ -399,13 +400,12 @@ class Inside:
         for kind in (elsewhere.STACKS, elsewhere.MAIN_STACK):
             for part in parts.of(kind):
                 stacks[part.tid] += part.bytes
-        states = {THREAD: "running", ENDED: "ended", SHARED: "shared"}
         for heap in self.holdings.heaps:
-            runs = heap.state == THREAD
+            runs = heap.state == HeapState.RUNNING
             yield ThreadMemory(
                 tid=heap.tid,
                 name=self.named.get(heap.tid, "") if runs else "",
-                state=states.get(heap.state, "lost"),
+                state=state_name(heap.state),
                 magazine=heap.magazine,
                 heap=self.seen.heaps[heap.address],
                 stack=stacks[heap.tid] if runs and heap.tid in stacks else None,

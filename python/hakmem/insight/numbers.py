@@ -13,11 +13,10 @@ from pathlib import Path
 from hakmem.insight.area import Area, Row, Table, clock_ms, number, numbers
 from hakmem.insight.attaching import MAPS_LINE
 from hakmem.insight.processes import Status, command_name, status, thread_name
+from hakmem.insight.states import HeapState, state_name
 
 UNIT = 64 << 10
 WRAP = 1 << 64
-STATES = {1: "running", 2: "ended", 3: "lost", 4: "shared"}
-LOST = 3
 ORIGINS = {0: "default", 1: "environment", 2: "program"}
 # Of heaps, and some of threads without one; each may have wrapped, their sum has not.
 SHARED = ("run_bytes", "run_blocks", "inbox_bytes")
@@ -286,7 +285,7 @@ METRICS = [
     Metric(
         "threads",
         "threads that have a heap",
-        lambda n: sum(t.state == STATES[1] for t in n.threads),
+        lambda n: sum(t.state == state_name(HeapState.RUNNING) for t in n.threads),
         group=MEMORY,
     ),
     Metric(
@@ -460,7 +459,7 @@ def _settings(area: Area) -> dict[str, tuple[int, str]]:
 
 def _size_classes(area: Area, heaps: Iterable[Row]) -> list[SizeClass]:
     page = number(area.row("process"), "page_size")
-    words = [numbers(row, "by_class") for row in heaps if number(row, "state") != LOST]
+    words = [numbers(row, "by_class") for row in heaps if number(row, "state") != HeapState.LOST]
     # By column: of a hundred processes each look reads all of them.
     columns = (area.table("classes").column(name) for name in ("size", "units", "capacity"))
     classes = list(zip(*columns, strict=True))
@@ -478,14 +477,14 @@ def _size_classes(area: Area, heaps: Iterable[Row]) -> list[SizeClass]:
 def _thread(index: int, row: Row, pid: int | None, sizes: list[int], counters: list[str]) -> Thread:
     state, tid = number(row, "state"), number(row, "tid")
     # A heap torn by a fork may say anything.
-    words = numbers(row, "by_class") if state != LOST else ()
+    words = numbers(row, "by_class") if state != HeapState.LOST else ()
     magazine = sum(map(mul, words[3::4], sizes))
-    name = thread_name(pid, tid) if pid is not None and state == 1 else ""
+    name = thread_name(pid, tid) if pid is not None and state == HeapState.RUNNING else ""
     return Thread(
         heap=index,
         tid=tid,
         name=name,
-        state=STATES.get(state, "unknown"),
+        state=state_name(state),
         live_bytes=sum(map(mul, words[0::4], sizes)) - magazine + _signed(number(row, "run_bytes")),
         magazine_bytes=magazine,
         counters={name: number(row, name) for name in counters},

@@ -76,7 +76,7 @@ struct class_slabs {
     uintptr_t spilled; /* sum of what the last spill left in the magazine; 0: not counted since */
     uint32_t kept; /* the one slab of which no block is used, unit index + 1, that stays; 0: none */
     uint8_t active; /* refilled or flushed: a bit for each hand, until that next comes by */
-    bool taken;     /* blocks were taken from its slabs since the last sweep */
+    bool taken;     /* blocks were taken from its slabs or shared ones since the last sweep */
     uint8_t seen;   /* blocks in the magazine when the idle hand last came by, modulo 256 */
     uint8_t few;    /* refills that found nothing of its own since `few_since_ms` (shared.h) */
 };

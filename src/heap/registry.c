@@ -11,10 +11,10 @@ enum { ADOPT_LOOKS = 16, BORROW_LOOKS = 64, BUSY_MOST = 16 };
 #define SPARES 8
 #endif
 
+/* On lines of its own: what refills read lies beside it. */
 _Alignas(64) static struct {
     struct lock lock;
     _Atomic(struct heap *) all; /* grows only; pushed under the lock */
-    _Atomic uint32_t heaps;     /* in that list; changed under the lock */
     struct heap *orphans;       /* newest first; under the lock */
     /* Classes of which orphans may have listed slabs: a hint for stage 1. Set by whoever lists one or leaves a heap, cleared by
      * whoever finds none. */
@@ -26,7 +26,7 @@ _Alignas(64) static struct {
     _Atomic bool has_spares;               /* has had some: most processes never look */
 } registry;
 
-_Atomic bool hak_heaps_are_many;
+_Atomic uint32_t hak_heaps;
 
 struct lock *registry_lock(void)
 {
@@ -58,7 +58,7 @@ struct heap *registry_first(void)
 
 uint32_t registry_heaps(void)
 {
-    uint32_t heaps = load_relaxed(&registry.heaps);
+    uint32_t heaps = load_relaxed(&hak_heaps);
     return heaps != 0 ? heaps : 1; /* the first one may look before it has joined */
 }
 
@@ -127,9 +127,7 @@ static void push_all(struct heap *h)
 {
     h->all_next = load_relaxed(&registry.all);
     store_release(&registry.all, h);
-    uint32_t heaps = load_relaxed(&registry.heaps) + 1;
-    store_relaxed(&registry.heaps, heaps);
-    store_relaxed(&hak_heaps_are_many, heaps > MANY_HEAPS);
+    store_relaxed(&hak_heaps, load_relaxed(&hak_heaps) + 1);
 }
 
 /* In the child of a handler that forks within one of these two the list is made anew (registry_restart). Some of it may be

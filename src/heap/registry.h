@@ -44,9 +44,9 @@ void registry_note_orphaned(uint32_t class);
 struct heap *registry_first(void);
 /* How many there are, at least 1: as many as there ever were threads at a time. */
 uint32_t registry_heaps(void);
-/* Whether they are so many that what each keeps for itself adds up (shared.h): read-only from then on. */
+/* Those in the list; changed under the registry's lock. More are so many that what each keeps for itself adds up (shared.h). */
+extern _Atomic uint32_t hak_heaps __attribute__((visibility("hidden")));
 enum { MANY_HEAPS = 8 };
-extern _Atomic bool hak_heaps_are_many __attribute__((visibility("hidden")));
 /* Calls `visit` for every heap. */
 void registry_each(void (*visit)(struct heap *h, void *context), void *context);
 

@@ -6,8 +6,8 @@
 #include "heap/heap.h"
 
 /* Looks through the magazines of the calling thread's heap (NULL: it has none) and of ended threads', at depth 1.
- * Ends the program if a block is in them twice, or in its slab as well (of these heaps or a shared one), or is none. What the calling thread has gathered
- * goes home. Touches none of the blocks; the order in the magazines changes. */
+ * Ends the program if a block is in them twice, or in its slab as well (of these heaps or a shared one), or is none.
+ * What the calling thread has gathered goes home. Touches none of the blocks; the order in the magazines changes. */
 void heaps_verify(struct heap *own);
 
 #endif

@@ -9,7 +9,7 @@ static void touch_places(void)
 {
     for (int i = 0; i < SHARED_HEAPS; i++)
         (void)registry_shared(i);
-    (void)load_relaxed(&hak_heaps_are_many);
+    (void)load_relaxed(&hak_heaps);
 }
 
 /* Where the next heaps and their slabs will be. */

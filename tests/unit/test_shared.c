@@ -266,11 +266,10 @@ static _Noreturn void misuse_and_exit(size_t more, bool twice)
     alloc_each_as(hak_thread.heap, SIZE, blocks, more);
     free_each_as(hak_thread.heap, blocks, more);
     front_free(p);
-    alloc_each_as(hak_thread.heap, LARGE, blocks,
-                  1); /* so that it is not the one that was freed last */
-    front_free(twice ? p : blocks[0]);
+    char *other = front_alloc(LARGE);
+    front_free(twice ? p : other);
     if (!twice)
-        front_free((char *)blocks[0] + 64);
+        front_free(other + 64);
     front_verify();
     _exit(2);
 }

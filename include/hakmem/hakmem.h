@@ -56,6 +56,44 @@ void hak_free_aligned_sized(void *p, size_t alignment, size_t size);
 /* malloc for callers that name their call site. */
 void *hak_alloc_at(size_t size, uintptr_t site);
 
+/* Heaps of the program's own: what one part of it allocates is counted apart, and ends all at once if that is wanted, without
+ * a free of each block. A heap may be used by any threads at the same time. Its blocks are blocks like any other: hak_free,
+ * free, realloc (which leaves a block in its heap), malloc_usable_size and operator delete take them, from any thread; only
+ * hak_free_sized_inline does not. Each operation takes the heap's lock, so one heap is not for the hot paths of many
+ * threads; blocks of more than 64 KiB are served as by malloc. In a signal handler that has interrupted another operation
+ * on the same heap there is no memory to be had of it, and what is freed there is free from the next operation on.
+ *
+ * The heap given must be one that has not ended: the library ends the program otherwise, where it can tell. */
+typedef struct hak_heap hak_heap;
+
+/* NULL and errno ENOMEM: no memory. A heap takes some 12 KiB, and is used again after its end. */
+hak_heap *hak_heap_new(void);
+
+/* As hak_malloc, hak_calloc and hak_aligned_alloc. */
+void *hak_heap_malloc(hak_heap *heap, size_t size);
+void *hak_heap_calloc(hak_heap *heap, size_t count, size_t size);
+void *hak_heap_aligned_alloc(hak_heap *heap, size_t alignment, size_t size);
+
+/* As hak_realloc; p is NULL or a block of this heap, or the program ends. */
+void *hak_heap_realloc(hak_heap *heap, void *p, size_t size);
+
+/* The heap of a live block; NULL: it belongs to none, or p is NULL. */
+hak_heap *hak_heap_of(const void *p);
+
+/* Ends the heap and all its blocks, which nobody may use any more. No other thread may be at it. NULL: does nothing. */
+void hak_heap_destroy(hak_heap *heap);
+/* Ends the heap. Its blocks live on, as any that hak_malloc has given. Likewise. */
+void hak_heap_delete(hak_heap *heap);
+
+struct hak_heap_stats {
+    size_t live_bytes; /* blocks by the size of their class */
+    size_t live_blocks;
+    size_t held_bytes; /* address space of its slabs and larger blocks */
+};
+
+/* Fills as much of the structure as the caller knows (`size` is its sizeof). Returns the number of bytes filled in. */
+size_t hak_heap_stats_get(hak_heap *heap, struct hak_heap_stats *stats, size_t size);
+
 /* Gives free memory back to the system: the calling thread's magazines, cached blocks and free
  * pages. Returns the number of bytes given back. */
 size_t hak_purge(void);

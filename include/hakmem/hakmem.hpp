@@ -1,13 +1,15 @@
-// hakmem for C++17: a standard allocator and a std::pmr memory resource.
+// hakmem for C++17: a standard allocator, std::pmr memory resources, and heaps that end with their blocks.
 //
 //     std::vector<int, hakmem::allocator<int>> numbers;
 //     std::pmr::vector<int> others{hakmem::default_resource()};
 //
-// Both take their memory from hakmem by name, also in a program whose malloc is another one, and
+//     hakmem::heap_resource request;                       // all it allocates ends with it,
+//     std::pmr::unordered_map<int, int> table{&request};   // whatever has been deallocated
+//
+// The first two take their memory from hakmem by name, also in a program whose malloc is another one, and
 // hand each block back with its size and alignment: blocks of up to 1 KiB without a call in most cases
 // (inline.h).
-// Both are stateless: any allocator or resource frees what any other has allocated, from any
-// thread. When memory runs out, the new-handler is called as operator new does, then std::bad_alloc
+// They are stateless: any of them frees what any other has allocated, from any thread. When memory runs out, the new-handler is called as operator new does, then std::bad_alloc
 // is thrown.
 #ifndef HAKMEM_HAKMEM_HPP
 #define HAKMEM_HAKMEM_HPP
@@ -20,6 +22,7 @@
 #include <memory_resource>
 #include <new>
 #include <type_traits>
+#include <utility>
 
 namespace hakmem
 {
@@ -49,8 +52,9 @@ template <class Exception> [[noreturn]] inline void fail()
 #endif
 }
 
-// Kept out of allocate, so that the usual case stays small enough to be inlined.
-[[nodiscard]] inline void *allocate_with_handler(std::size_t bytes, std::size_t alignment)
+// Kept out of allocate, so that the usual case stays small enough to be inlined. `try_again` returns a null pointer
+// where there is still no memory.
+template <class Try> [[nodiscard]] auto with_handler(Try try_again)
 {
     for (;;) {
         const std::new_handler handler = std::get_new_handler();
@@ -58,16 +62,40 @@ template <class Exception> [[noreturn]] inline void fail()
             fail<std::bad_alloc>();
         }
         handler();
-        if (void *const block = try_allocate(bytes, alignment)) {
-            return block;
+        if (auto *const had = try_again()) {
+            return had;
         }
     }
 }
 
 [[nodiscard]] inline void *allocate(std::size_t bytes, std::size_t alignment)
 {
-    void *const block = try_allocate(bytes, alignment);
-    return block != nullptr ? block : allocate_with_handler(bytes, alignment);
+    if (void *const block = try_allocate(bytes, alignment)) {
+        return block;
+    }
+    return with_handler([=] { return try_allocate(bytes, alignment); });
+}
+
+inline void *try_allocate_in(hak_heap *heap, std::size_t bytes, std::size_t alignment) noexcept
+{
+    return naturally_aligned(bytes, alignment) ? hak_heap_malloc(heap, bytes)
+                                               : hak_heap_aligned_alloc(heap, alignment, bytes);
+}
+
+[[nodiscard]] inline void *allocate_in(hak_heap *heap, std::size_t bytes, std::size_t alignment)
+{
+    if (void *const block = try_allocate_in(heap, bytes, alignment)) {
+        return block;
+    }
+    return with_handler([=] { return try_allocate_in(heap, bytes, alignment); });
+}
+
+[[nodiscard]] inline hak_heap *new_heap()
+{
+    if (hak_heap *const heap = hak_heap_new()) {
+        return heap;
+    }
+    return with_handler([] { return hak_heap_new(); });
 }
 
 inline void deallocate(void *block, std::size_t bytes, std::size_t alignment) noexcept
@@ -158,6 +186,84 @@ inline resource *default_resource() noexcept
     static resource *const only = ::new (static_cast<void *>(storage)) resource;
     return only;
 }
+
+// A heap of the program's own (hakmem.h), which ends with all its blocks where the object ends.
+class heap
+{
+  public:
+    heap() : heap_(detail::new_heap()) {}
+
+    heap(heap &&other) noexcept : heap_(std::exchange(other.heap_, nullptr)) {}
+
+    heap &operator=(heap &&other) noexcept
+    {
+        std::swap(heap_, other.heap_);
+        return *this;
+    }
+
+    heap(const heap &) = delete;
+    heap &operator=(const heap &) = delete;
+
+    ~heap()
+    {
+        hak_heap_destroy(heap_);
+    }
+
+    // For the functions of hakmem.h. A null pointer after it has been moved from or released.
+    [[nodiscard]] hak_heap *get() const noexcept
+    {
+        return heap_;
+    }
+
+    // The caller ends it from now on.
+    [[nodiscard]] hak_heap *release() noexcept
+    {
+        return std::exchange(heap_, nullptr);
+    }
+
+  private:
+    hak_heap *heap_;
+};
+
+// Memory resource for std::pmr containers, of a heap of its own. All its blocks end with it, also those that no container
+// has given back. Any thread may use it.
+class heap_resource final : public std::pmr::memory_resource
+{
+  public:
+    heap_resource() = default;
+    heap_resource(const heap_resource &) = delete;
+    heap_resource &operator=(const heap_resource &) = delete;
+
+    [[nodiscard]] hak_heap *get() const noexcept
+    {
+        return heap_.get();
+    }
+
+    // Ends all its blocks, and begins anew.
+    void clear()
+    {
+        heap_ = heap();
+    }
+
+  private:
+    heap heap_;
+
+    void *do_allocate(std::size_t bytes, std::size_t alignment) override
+    {
+        return detail::allocate_in(heap_.get(), bytes, alignment);
+    }
+
+    void do_deallocate(void *block, std::size_t bytes, std::size_t alignment) override
+    {
+        hak_free_aligned_sized(block, detail::naturally_aligned(bytes, alignment) ? 1 : alignment,
+                               bytes);
+    }
+
+    bool do_is_equal(const std::pmr::memory_resource &other) const noexcept override
+    {
+        return this == &other;
+    }
+};
 
 } // namespace hakmem
 

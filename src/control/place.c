@@ -3,6 +3,7 @@
 #include "big/big.h"
 #include "front/check.h"
 #include "front/secure.h"
+#include "heap/lease.h"
 #include "heap/registry.h"
 #include "heap/runs.h"
 #include "os/os.h"
@@ -43,6 +44,21 @@ static void search_magazine(struct heap *h, void *context)
     }
 }
 
+/* As a magazine, for whoever reads of it. */
+static void search_leases(struct heap *h, void *context)
+{
+    struct search *s = context;
+    for (int i = 0; i < LEASES && s->class < LEASED_CLASSES; i++) {
+        if (h->leases[i] == NULL)
+            continue;
+        const struct leased *l = &h->leases[i]->of_class[s->class];
+        for (size_t k = 0, kept = least_of(load_relaxed(&l->kept), LEASED_MOST); k < kept; k++) {
+            if ((uintptr_t)l->blocks[k] == s->block)
+                s->in = h;
+        }
+    }
+}
+
 static bool is_in_outboxes(const struct outbox *o, size_t n, uintptr_t block)
 {
     for (const struct outbox *end = o + n; o < end; o++) {
@@ -68,7 +84,9 @@ static void find_state(struct place *p, const struct slab *s, uint32_t index)
 {
     struct search search = {p->block, p->class, NULL};
     p->kind = PLACE_FREE;
-    registry_each(search_magazine, &search);
+    registry_each(unit_word(unit_of((void *)p->block)) == WORD_EXPLICIT ? search_leases
+                                                                        : search_magazine,
+                  &search);
     p->magazine = search.in;
     if (search.in != NULL)
         return;
@@ -299,7 +317,7 @@ static void in_window(struct place *p, size_t unit)
         in_guarded(p);
     else if (word == WORD_SAMPLED)
         in_sampled(p);
-    else if (word > WORD_TAG_MAX && !is_paged(word))
+    else if (word_is_of_slab(word) && !is_paged(word))
         in_slab(p, slab_of_unit(unit));
     else if (!is_free_unit(unit))
         in_pages(p, unit);
@@ -369,6 +387,8 @@ static size_t owner_text(const struct heap *h, const char *what, char *out, size
 {
     if (h == hak_thread.heap)
         return os_format(out, room, "this thread's %s", what);
+    if (load_relaxed(&h->state) == HEAP_EXPLICIT)
+        return os_format(out, room, "a %s that the program made", what);
     if (load_relaxed(&h->state) == HEAP_SHARED)
         return os_format(out, room, "a %s that threads share", what);
     const char *ended = load_relaxed(&h->state) == HEAP_ORPHAN ? ", which has ended" : "";

@@ -8,6 +8,7 @@
 #include "front/front.h"
 #include "hakmem/inline.h"
 #include "heap/fork.h"
+#include "heap/lease.h"
 #include "heap/registry.h"
 #include "heap/worker.h"
 #include "live/live.h"
@@ -50,6 +51,7 @@ static struct {
 static void thread_exits(void *heap)
 {
     struct heap *h = heap;
+    leases_end(h);
     thread_enter();
     store_relaxed(&h->passing, &hak_thread);
     atomic_signal_fence(memory_order_seq_cst); /* a handler that forks finds it in one or both */

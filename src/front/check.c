@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "front/secure.h"
+#include "heap/explicit.h"
 #include "heap/runs.h"
 #include "os/os.h"
 
@@ -75,12 +76,12 @@ static _Noreturn void die(const void *p, const char *what)
     if (unit >= hak_region.units)
         os_fatal("%s(%p): invalid pointer: it was not allocated by hakmem", what, at);
     struct block_story story;
-    bool starts = word == WORD_SAMPLED  ? sampled_story(at, &story) && story.address == at
-                  : word > WORD_TAG_MAX ? slab_block_starts_at(slab_of_unit(unit), p)
-                                        : is_of_pages(word) && p == run_address(unit);
+    bool starts = word == WORD_SAMPLED    ? sampled_story(at, &story) && story.address == at
+                  : word_is_of_slab(word) ? slab_block_starts_at(slab_of_unit(unit), p)
+                                          : is_of_pages(word) && p == run_address(unit);
     if (starts)
         os_fatal("%s(%p): double free or use after free: the block is free already", what, at);
-    if (word > WORD_TAG_MAX)
+    if (word_is_of_slab(word))
         os_fatal("%s(%p): not the start of a block: blocks of %u bytes lie there", what, at,
                  (size_t)hak_classes[slab_of_unit(unit)->class].size);
     os_fatal("%s(%p): invalid pointer: no block starts there", what, at);
@@ -112,14 +113,24 @@ bool check_is_live(const void *p)
 #endif
 #if HAK_CHECKED || HAK_SECURE
 
+/* What a request for the block has made it. An explicit heap's larger blocks are whole pages, whatever the size. */
+static size_t expected_usable(const void *p, size_t alignment, size_t size)
+{
+    if (HAK_SECURE)
+        return size;
+    uintptr_t word = unit_word(unit_of(p));
+    bool is_of_pages = word != WORD_EXPLICIT && explicit_owner(p, word) != NULL;
+    return is_of_pages ? round_up(largest_of(size, 1), hak_region.page_size)
+                       : front_usable_for(alignment, size);
+}
+
 void check_size(const void *p, size_t alignment, size_t size, const char *what)
 {
     if (p == NULL)
         return;
     check_live(p, what);
     size_t usable = secure_size(p, what);
-    size_t expected = HAK_SECURE ? size : front_usable_for(alignment, size);
-    if (expected != usable)
+    if (expected_usable(p, alignment, size) != usable)
         os_fatal("%s(%p): wrong size: %u was given for a block of %u bytes", what, (uintptr_t)p,
                  size, usable);
 }

@@ -5,8 +5,10 @@
 
 #include "big/big.h"
 #include "front/attach.h"
+#include "front/explicit.h"
 #include "front/pointer.h"
 #include "front/secure.h"
+#include "front/slow.h"
 #include "heap/hollow.h"
 #include "heap/paged.h"
 #include "heap/registry.h"
@@ -37,8 +39,9 @@ static void note_pages(struct heap *h, void *p, size_t size)
         note_site(s);
     if (h == NULL)
         forget_words();
-    s->sampled = h != NULL && !sampler_goes_on(&h->magazines.sampler) &&
-                 sampled_note(&h->magazines.sampler, p, size, s->size);
+    bool is_sample = h != NULL && !sampler_goes_on(&h->magazines.sampler) &&
+                     sampled_note(&h->magazines.sampler, p, size, s->size);
+    store_relaxed(&s->sampled, (uint8_t)is_sample);
 }
 
 /* A block that is a sample; NULL: it is to be had as any other. */
@@ -105,9 +108,7 @@ HAK_INLINE void *alloc_pages(size_t size, size_t alignment, bool *zeroed)
     return p;
 }
 
-/* Memory that is free but not given back may be what is missing. Whoever calls tries again, also if
- * another thread was faster here. */
-static HAK_COLD void make_room(void)
+HAK_COLD void make_room(void)
 {
     secure_verify();
     thread_enter();
@@ -134,7 +135,7 @@ static HAK_COLD void give_back(void)
     (void)purge_everything();
 }
 
-static HAK_COLD void begin_round(void)
+HAK_COLD void begin_round(void)
 {
     struct heap *h = own_heap(thread_enter());
     if (h != NULL) {
@@ -147,16 +148,9 @@ static HAK_COLD void begin_round(void)
     thread_leave();
 }
 
-/* On leaving a slow path, without a lock: memory has become scarce since this thread last gave back. */
-HAK_INLINE void give_back_if_due(void)
-{
-    if (HAK_UNLIKELY(hak_thread.heap->round != load_relaxed(&hak_pressure.rounds)))
-        begin_round();
-}
-
 /* What was counted is none, and may have been so much that a few more of its kind would make the countdown wrap: where the
  * next point is, is drawn anew, which is as likely anywhere. */
-static HAK_COLD void *no_memory(void)
+HAK_COLD void *no_memory(void)
 {
     struct heap *h = own_heap(thread_enter());
     if (h != NULL)
@@ -168,19 +162,18 @@ static HAK_COLD void *no_memory(void)
     return NULL;
 }
 
-static void *class_or_fail(uint32_t class, size_t size, bool *zeroed)
+static HAK_NOINLINE void *class_or_fail(uint32_t class, size_t size, bool *zeroed)
 {
     void *p = alloc_class(class, size, zeroed);
     if (HAK_UNLIKELY(p == NULL)) {
         make_room();
         p = alloc_class(class, size, zeroed);
     }
-    purge_pay_if_owed();
-    give_back_if_due();
+    leave_slow();
     return HAK_LIKELY(p != NULL) ? p : no_memory();
 }
 
-static void *pages_or_fail(size_t size, size_t alignment, bool *zeroed)
+void *pages_or_fail(size_t size, size_t alignment, bool *zeroed)
 {
     if (size > PTRDIFF_MAX || alignment > ALIGN_MAX)
         return no_memory();
@@ -189,8 +182,7 @@ static void *pages_or_fail(size_t size, size_t alignment, bool *zeroed)
         make_room();
         p = alloc_pages(size, alignment, zeroed);
     }
-    purge_pay_if_owed();
-    give_back_if_due();
+    leave_slow();
     return HAK_LIKELY(p != NULL) ? p : no_memory();
 }
 
@@ -294,7 +286,7 @@ static bool is_sparse(char *granule)
 
 /* Of a big block what lies behind its dirty granules is zero, and these may have few pages: what the program does not write
  * stays without. */
-static HAK_COLD void *clear_pages(char *p, size_t n)
+HAK_COLD void *clear_pages(char *p, size_t n)
 {
     if (unit_word(unit_of(p)) != WORD_BIG)
         return memset(p, 0, n);
@@ -326,8 +318,7 @@ void *front_alloc_zeroed_slow(size_t size)
     return zeroed_missed(size);
 }
 
-/* CLASS_COUNT: whole pages. */
-static uint32_t class_for_request(size_t alignment, size_t size)
+uint32_t class_for_request(size_t alignment, size_t size)
 {
     if (size > SLAB_MAX || alignment > UNIT_SIZE) /* slabs start at any unit */
         return CLASS_COUNT;
@@ -339,6 +330,14 @@ size_t front_usable_for(size_t alignment, size_t size)
     uint32_t class = class_for_request(alignment, size);
     return class < CLASS_COUNT ? hak_classes[class].size
                                : round_up(size == 0 ? 1 : size, hak_region.page_size);
+}
+
+void *front_alloc_beside(struct heap *owner, size_t size)
+{
+    if (owner == NULL)
+        return front_alloc(size);
+    (void)count_words(words_of(size));
+    return front_heap_alloc_counted(owner, 1, size);
 }
 
 void *front_alloc_aligned(size_t alignment, size_t size)
@@ -376,6 +375,15 @@ HAK_COLD void front_verify(void)
 
 /* ---- what a pointer is ---- */
 
+HAK_NOINLINE bool is_tagged_start(const void *p, size_t unit, uintptr_t word)
+{
+    if (word == WORD_SAMPLED)
+        return sampled_usable(p) != 0;
+    if (word == WORD_EXPLICIT)
+        return slab_block_starts_at(slab_of_unit(unit), p);
+    return (word == WORD_RUN || word == WORD_BIG) && p == run_address(unit);
+}
+
 HAK_COLD void die_not_a_block(const void *p, const char *what, uintptr_t word)
 {
     uintptr_t at = (uintptr_t)p;
@@ -400,6 +408,8 @@ static size_t usable_of(const void *p, uintptr_t word)
     size_t unit = unit_of(p);
     if (word > WORD_TAG_MAX)
         return hak_classes[class_of_word(word)].size;
+    if (word == WORD_EXPLICIT)
+        return hak_classes[slab_of_unit(unit)->class].size;
     return word == WORD_SAMPLED ? sampled_usable(p) : slab_at(unit)->size;
 }
 
@@ -430,7 +440,7 @@ static void free_pages(void *p, uintptr_t word)
     struct heap *h = own_heap(thread_enter());
     const struct slab *s = slab_at(unit_of(p));
     hak_thread.freed_key = keep_is_by_site() ? s->key : keep_key_of_size(s->size);
-    if (s->sampled)
+    if (load_relaxed(&s->sampled) != 0)
         sampled_forget(p);
     if (word == WORD_BIG && s->pages == BIG_LOOKED_AT)
         look_at_touched(p, s->size);
@@ -476,16 +486,31 @@ HAK_INLINE bool free_noted(void *p)
     return noted;
 }
 
+static HAK_COLD void free_explicit(struct heap *owner, void *p, uintptr_t word)
+{
+    if (word == WORD_EXPLICIT) {
+        if (!lease_free(owner, p))
+            front_free_slow(p);
+    } else if (explicit_remove(owner, p)) {
+        free_pages(p, word);
+    } else {
+        explicit_defer(owner, p);
+    }
+}
+
 static HAK_NOINLINE void free_any(void *p)
 {
     if (p == NULL)
         return;
     int saved = errno;
+    struct heap *owner;
     uintptr_t word = word_of(p, "free");
     if (word > WORD_TAG_MAX)
         free_block(p);
     else if (word == WORD_SAMPLED)
         free_sampled(p);
+    else if (HAK_UNLIKELY((owner = explicit_owner(p, word)) != NULL))
+        free_explicit(owner, p, word);
     else
         free_pages(p, word);
     purge_if_due();
@@ -553,14 +578,15 @@ HAK_INLINE bool keeps_kind(size_t least, size_t old, size_t size)
     return size > least || (!HAK_CHECKED && size > least / 2 && size >= old / 2);
 }
 
-static void *resize_pages(void *p, uintptr_t word, size_t old, size_t size)
+static HAK_NOINLINE void *resize_pages(void *p, uintptr_t word, size_t old, size_t size)
 {
     void *q = NULL;
     struct heap *h = own_heap(thread_enter());
     struct slab *s = slab_at(unit_of(p));
-    bool sampled = s->sampled;
+    bool sampled = load_relaxed(&s->sampled) != 0;
     uint32_t record = sampled ? sampled_detach(p) : 0;
-    s->sampled = false; /* once the block has moved, the line is another's */
+    store_relaxed(&s->sampled,
+                  (uint8_t) false); /* once the block has moved, the line is another's */
     if (word == WORD_RUN && keeps_kind(SLAB_MAX, old, size) && size <= RUN_MAX)
         q = run_resize(h, unit_of(p), size) ? p : NULL;
     else if (word == WORD_BIG && keeps_kind(RUN_MAX, old, size) && size <= PTRDIFF_MAX) {
@@ -569,7 +595,7 @@ static void *resize_pages(void *p, uintptr_t word, size_t old, size_t size)
         purge_note_big();
     }
     if (sampled && sampled_settle(record, q == NULL))
-        s->sampled = true;
+        store_relaxed(&s->sampled, (uint8_t) true);
     if (q != NULL) { /* what is resized counts as another request */
         (void)count_words(words_of(size));
         note_pages(h, q, size);
@@ -579,14 +605,28 @@ static void *resize_pages(void *p, uintptr_t word, size_t old, size_t size)
     return q;
 }
 
+/* An explicit heap's: it leaves its list meanwhile. */
+static HAK_COLD void *resize_owned(struct heap *owner, void *p, uintptr_t word, size_t size)
+{
+    if (!explicit_remove(owner, p))
+        return NULL;
+    void *q = resize_pages(p, word, slab_at(unit_of(p))->size, size);
+    (void)explicit_add(owner, q != NULL ? q : p);
+    return q;
+}
+
 static HAK_NOINLINE void *realloc_slow(void *p, uintptr_t word, size_t size)
 {
+    void *q = NULL;
     size_t old = usable_of(p, word);
-    if (word == WORD_SAMPLED && still_fits(old, size))
+    struct heap *owner = explicit_owner(p, word);
+    bool is_of_pages = word == WORD_RUN || word == WORD_BIG;
+    if (word <= WORD_TAG_MAX && !is_of_pages && still_fits(old, size))
         return p;
-    void *q = word == WORD_RUN || word == WORD_BIG ? resize_pages(p, word, old, size) : NULL;
+    if (is_of_pages)
+        q = owner == NULL ? resize_pages(p, word, old, size) : resize_owned(owner, p, word, size);
     if (q == NULL) {
-        q = front_alloc(with_headroom(old, size));
+        q = front_alloc_beside(owner, with_headroom(old, size));
         if (q == NULL)
             return NULL;
         memcpy(q, p, old < size ? old : size);

@@ -19,6 +19,9 @@ void front_free_sized_slow(void *p, size_t size);
 void *front_alloc_zeroed_slow(size_t size);
 void *front_alloc_aligned(size_t alignment, size_t size);
 
+/* A block where another is to be replaced, in its explicit heap; NULL: it is in none. */
+void *front_alloc_beside(struct heap *owner, size_t size);
+
 /* What the C standard and glibc say of realloc(p, size), p and size not zero. */
 void *front_realloc(void *p, size_t size);
 

@@ -8,12 +8,13 @@
 /* Ends the program: no block can start at p, whose unit's word is given. */
 _Noreturn void die_not_a_block(const void *p, const char *what, uintptr_t word);
 
+/* Whether one does there, in a unit whose word is a tag. */
+bool is_tagged_start(const void *p, size_t unit, uintptr_t word);
+
 HAK_INLINE bool is_block_start(const void *p, size_t unit, uintptr_t word)
 {
-    if (word == WORD_SAMPLED)
-        return sampled_usable(p) != 0;
-    if (word <= WORD_TAG_MAX)
-        return (word == WORD_RUN || word == WORD_BIG) && p == run_address(unit);
+    if (HAK_UNLIKELY(word <= WORD_TAG_MAX))
+        return is_tagged_start(p, unit, word);
     uint32_t class = class_of_word(word);
     if (class >= FIRST_PAGED)
         return p == run_address(unit);

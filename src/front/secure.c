@@ -12,6 +12,7 @@
 #include "front/front.h"
 #include "front/pointer.h"
 #include "front/seal.h"
+#include "heap/explicit.h"
 #include "heap/registry.h"
 #include "heap/waiting.h"
 #include "os/os.h"
@@ -135,7 +136,7 @@ static _Noreturn HAK_COLD void die_not_live(const void *p, const _Atomic uint64_
     uintptr_t at = (uintptr_t)p, word = word_of(p, what); /* ends it if no block can start there */
     if (place_says(last, FREE, p, &said))
         os_fatal("%s(%p): double free or use after free: the block is free already", what, at);
-    if (word > WORD_TAG_MAX && (const char *)p >= slab_frontier(slab_of_unit(unit_of(p))))
+    if (word_is_of_slab(word) && (const char *)p >= slab_frontier(slab_of_unit(unit_of(p))))
         os_fatal("%s(%p): invalid pointer: no block starts there", what, at);
     os_fatal("%s(%p): the block was written past its end", what, at);
 }
@@ -414,11 +415,23 @@ static HAK_NOINLINE void free_large(void *p, const struct block_info *b)
         give_back_large(waiting_block(leaves));
 }
 
+/* An explicit heap's, which may end before it would leave. It does not wait. */
+static HAK_COLD void free_unwaited(void *p, const struct block_info *b)
+{
+    mark_free(NULL, p, b);
+    if (!b->is_guarded || unguard(p, b->total))
+        front_free(p);
+}
+
 static HAK_NOINLINE void free_other(void *p, const char *what)
 {
     uintptr_t word = word_of(p, what);
     uint32_t class = is_in_slab(word) ? class_of_word(word) : CLASS_COUNT;
     struct block_info b = block_of(p, word, what);
+    if (HAK_UNLIKELY(explicit_owner(p, word) != NULL)) {
+        free_unwaited(p, &b);
+        return;
+    }
     if (is_large(b.total)) {
         free_large(p, &b);
         return;
@@ -490,7 +503,9 @@ void *secure_realloc(void *p, size_t size, const char *what)
         store_relaxed(b.last, 0);
         return out(p, size, b.last, 0, true);
     }
-    void *q = secure_out_aligned(front_alloc(secure_request(with_headroom(b.size, size))), size);
+    struct heap *owner = explicit_owner(p, unit_word(unit_of(p)));
+    size_t larger = secure_request(with_headroom(b.size, size));
+    void *q = secure_out_aligned(front_alloc_beside(owner, larger), size);
     if (q == NULL)
         return NULL;
     memcpy(q, p, least_of(b.size, size));

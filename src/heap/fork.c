@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include "big/big.h"
+#include "heap/lease.h"
 #include "heap/paged.h"
 #include "heap/registry.h"
 #include "os/os.h"
@@ -197,10 +198,11 @@ static void forget_thread_of(struct heap *h)
     h->aside_bytes = 0;
 }
 
-/* False: it stays this thread's, or all threads', or nobody can use it any more. */
+/* False: it stays this thread's, or all threads', or the program's, or nobody can use it any more. */
 static bool settle_without_thread(struct heap *h)
 {
     heap_forget_row(h);
+    leases_settle(h);
     bool is_own = heap_is_own(h);
     /* What the handler has interrupted leaves one that it has the lock of as it should be. */
     if (load_relaxed(&h->state) == HEAP_LOST || (h->fork_held ? is_own : lock_is_mine(&h->lock)))
@@ -214,8 +216,10 @@ static bool settle_without_thread(struct heap *h)
         lock_lose(&h->lock);
         return false;
     }
-    if (load_relaxed(&h->state) == HEAP_SHARED)
+    if (load_relaxed(&h->state) == HEAP_SHARED || load_relaxed(&h->state) == HEAP_EXPLICIT)
         return false;
+    if (load_relaxed(&h->state) == HEAP_VACANT)
+        heap_release_kept(h);
     if (load_relaxed(&h->state) == HEAP_LIVE) {
         forget_thread_of(h);
         paged_limit(h, FIRST_PAGED); /* which notes that it keeps none */

@@ -130,8 +130,10 @@ static struct slab *slab_unused_to_owned(struct heap *h, uint32_t class)
         }
     }
     slab_init((size_t)unit, class, h, zeroed);
+    uintptr_t word = load_relaxed(&h->state) == HEAP_EXPLICIT ? (uintptr_t)WORD_EXPLICIT
+                                                              : (uintptr_t)magazine_of(h, class);
     for (uint32_t i = 0; i < units; i++) {
-        unit_set_word((size_t)unit + i, (uintptr_t)magazine_of(h, class));
+        unit_set_word((size_t)unit + i, word);
         unit_show((size_t)unit + i);
     }
     c->slabs++;
@@ -220,7 +222,8 @@ struct slab *heap_find_slab(struct heap *h, uint32_t class)
     struct slab *s = slab_from_link(h->classes[class].list);
     if (HAK_LIKELY(s != NULL))
         return s;
-    s = registry_adopt_slab(h, class); /* stage 1 */
+    if (HAK_LIKELY(load_relaxed(&h->state) != HEAP_EXPLICIT)) /* whose slabs no thread may know */
+        s = registry_adopt_slab(h, class);                    /* stage 1 */
     if (s == NULL)
         s = slab_unused_to_owned(h, class); /* stages 2 and 3 */
     if (s != NULL)

@@ -26,8 +26,8 @@
 struct magazines {
     /* Always zero: what a tag in a unit's word is taken for by free is a magazine without room. */
     uint64_t no_room[(WORD_TAG_LAST + sizeof(struct magazine)) / sizeof(uint64_t)];
+    _Alignas(sizeof(struct magazine)) struct magazine of[CLASS_COUNT];
     struct sampler sampler;
-    struct magazine of[CLASS_COUNT];
 };
 
 _Static_assert(offsetof(struct magazines, of) % sizeof(struct magazine) == 0, "class_of_word");
@@ -125,7 +125,9 @@ enum heap_state {
     HEAP_LIVE = 1, /* a thread's */
     HEAP_ORPHAN,   /* its thread has ended; on the registry's list */
     HEAP_LOST,     /* torn by a fork in mid-change; never looked at again */
-    HEAP_SHARED    /* nobody's: threads that need little take from its slabs (shared.h) */
+    HEAP_SHARED,   /* nobody's: threads that need little take from its slabs (shared.h) */
+    HEAP_EXPLICIT, /* the program's: no thread has it, and no magazine its blocks (explicit.h) */
+    HEAP_VACANT    /* was one, and has no block in use; on the registry's list of those */
 };
 
 /* What heap/hollow.c knows of a heap. Under its lock. */
@@ -146,6 +148,17 @@ struct hollow {
     size_t missed;        /* ... and those of slabs that were taken from afterwards */
 };
 
+struct lease;
+enum { LEASES = 4 /* a thread's, of as many explicit heaps (lease.h) */ };
+
+/* What there is of an explicit heap besides its classes. Under its lock. */
+struct explicit_parts {
+    uint32_t full;  /* slabs without a free block, which no class lists ... */
+    uint32_t large; /* ... and blocks of more than a unit: unit index + 1 of the first; 0: none */
+    size_t large_bytes, large_blocks;
+    struct lease *leases; /* threads' */
+};
+
 enum { HEAP_PAGE = 4096 };
 
 struct heap {
@@ -160,7 +173,7 @@ struct heap {
     struct lock lock;
     _Atomic uint32_t state;   /* enum heap_state; changed under the lock */
     struct heap *all_next;    /* every heap there is; set once */
-    struct heap *orphan_next; /* registry's list, under its lock */
+    struct heap *orphan_next; /* registry's lists, under its lock */
     bool fork_held;           /* locked by the thread that forks, which alone looks at these two */
     size_t warm_bytes;        /* in the magazines of an orphan; under the lock */
     struct block *fork_inbox; /* what the inbox held when it was closed */
@@ -200,6 +213,8 @@ struct heap {
     uint32_t until_glance;
     uint64_t glanced_ms;
     struct hollow hollow;
+    struct explicit_parts parts;
+    struct lease *leases[LEASES]; /* its thread's alone; NULL: not made yet */
 #if HAK_SECURE
     struct waiting waiting;
 #endif

@@ -16,6 +16,7 @@ _Alignas(64) static struct {
     struct lock lock;
     _Atomic(struct heap *) all; /* grows only; pushed under the lock */
     struct heap *orphans;       /* newest first; under the lock */
+    struct heap *vacant;        /* likewise */
     /* Classes of which orphans may have listed slabs: a hint for stage 1. Set by whoever lists one or leaves a heap, cleared by
      * whoever finds none. */
     _Atomic uint64_t orphaned[CLASS_WORDS];
@@ -123,23 +124,29 @@ static struct heap *make_heap(enum heap_state state)
     return h;
 }
 
+HAK_INLINE void count_heap(void)
+{
+    store_relaxed(&hak_heaps, load_relaxed(&hak_heaps) + 1);
+}
+
 static void push_all(struct heap *h)
 {
     h->all_next = load_relaxed(&registry.all);
     store_release(&registry.all, h);
-    store_relaxed(&hak_heaps, load_relaxed(&hak_heaps) + 1);
+    if (load_relaxed(&h->state) != HEAP_EXPLICIT)
+        count_heap();
 }
 
 /* In the child of a handler that forks within one of these two the list is made anew (registry_restart). Some of it may be
  * missing then, but no heap is there twice, or there and a thread's: one that passes, or has not joined yet, is not put there. */
-static struct heap *pop_orphan(void)
+static struct heap *pop(struct heap **list)
 {
-    struct heap *h = registry.orphans;
+    struct heap *h = *list;
     if (h == NULL)
         return NULL;
     store_relaxed(&h->passing, &hak_thread);
     atomic_signal_fence(memory_order_seq_cst);
-    registry.orphans = h->orphan_next;
+    *list = h->orphan_next;
     return h;
 }
 
@@ -212,7 +219,7 @@ static struct heap *attach_orphan(void)
 {
     if (!lock_take_if_safe(&registry.lock))
         return NULL;
-    struct heap *h = pop_orphan();
+    struct heap *h = pop(&registry.orphans);
     lock_release(&registry.lock);
     if (h == NULL || !lock_take(&h->lock))
         return NULL;
@@ -360,11 +367,70 @@ HAK_COLD struct heap *registry_take_shared(void)
     return NULL;
 }
 
+/* ---- explicit heaps ---- */
+
+/* Makes one that has nothing the program's. */
+HAK_INLINE void vacant_to_explicit(struct heap *h)
+{
+    if (!lock_take(&h->lock))
+        return;
+    set_state(h, HEAP_EXPLICIT);
+    h->tid = hak_thread.id;
+    heap_show_thread(h);
+    heap_unlock(h);
+    atomic_signal_fence(memory_order_seq_cst);
+    store_relaxed(&h->passing, NULL);
+}
+
+HAK_COLD struct heap *registry_take_explicit(void)
+{
+    if (!lock_take_if_safe(&registry.lock))
+        return NULL;
+    struct heap *h = pop(&registry.vacant);
+    lock_release(&registry.lock);
+    if (h != NULL) {
+        vacant_to_explicit(h);
+        return h;
+    }
+    h = make_heap(HEAP_EXPLICIT);
+    if (h == NULL || !publish(h))
+        return NULL;
+    heap_show(h);
+    return h;
+}
+
+/* Likewise: see pop. */
+HAK_COLD void registry_give_explicit(struct heap *h, enum heap_state to)
+{
+    uint64_t had[CLASS_WORDS];
+    store_relaxed(&h->passing, &hak_thread);
+    atomic_signal_fence(memory_order_seq_cst);
+    set_state(h, to);
+    heap_show_thread(h);
+    __builtin_memcpy(had, h->had, sizeof had);
+    heap_unlock_visited(h);
+    if (!lock_take_if_safe(&registry.lock))
+        return;
+    if (to == HEAP_ORPHAN) {
+        count_heap();
+        push_orphan(h, had);
+    } else {
+        h->orphan_next = registry.vacant;
+        atomic_signal_fence(memory_order_seq_cst);
+        registry.vacant = h;
+    }
+    atomic_signal_fence(memory_order_seq_cst);
+    store_relaxed(&h->passing, NULL);
+    lock_release(&registry.lock);
+}
+
 HAK_COLD void registry_restart(bool (*has_no_thread)(struct heap *h))
 {
-    registry.orphans = NULL;
+    registry.orphans = registry.vacant = NULL;
     for (struct heap *h = registry_first(); h != NULL; h = h->all_next) {
         if (has_no_thread(h)) {
+            if (load_relaxed(&h->state) == HEAP_VACANT)
+                count_heap();
             set_state(h, HEAP_ORPHAN);
             push_orphan(h, h->had);
         }

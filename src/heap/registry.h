@@ -29,6 +29,11 @@ HAK_INLINE struct heap *registry_shared(int i)
 /* Any of them, locked; NULL: others are at all of them, or no memory. With the calling thread's own lock held. */
 struct heap *registry_take_shared(void);
 
+/* A heap for the program, with nothing in it; NULL: no memory. */
+struct heap *registry_take_explicit(void);
+/* Such a heap, locked, is released: as one without anything (HEAP_VACANT), or as an ended thread's (HEAP_ORPHAN). */
+void registry_give_explicit(struct heap *h, enum heap_state to);
+
 /* Stage 1: a slab with free blocks of the class out of an orphan, now h's; not on a list yet.
  * NULL: there is none. With h's lock held. */
 struct slab *registry_adopt_slab(struct heap *h, uint32_t class);

@@ -25,6 +25,7 @@
  *   - The owner that does not look (it sleeps, or only frees) is helped once INBOX_PATIENCE bytes
  *     have gathered: the lists are under the heap's lock, and its magazines are left alone. */
 #include "base/probe.h"
+#include "heap/explicit.h"
 #include "heap/heap.h"
 #include "heap/put.h"
 #include "heap/registry.h"
@@ -110,6 +111,12 @@ static size_t size_for_word(uintptr_t word)
     return word > WORD_TAG_MAX ? hak_classes[class_of_word(word)].size : 0;
 }
 
+static HAK_COLD void receive_tagged(struct heap *h, void *p, uintptr_t word)
+{
+    if (word == WORD_NONE || !explicit_receive(h, p, word))
+        die_double_free(p);
+}
+
 /* The last of n blocks; with it those before it that lie in its slab, if that is what it returns to. Returns how many. `before`:
  * what that was the last time. */
 HAK_INLINE uint32_t receive(struct reception *r, void *const *blocks, uint32_t n, uint32_t before)
@@ -117,8 +124,10 @@ HAK_INLINE uint32_t receive(struct reception *r, void *const *blocks, uint32_t n
     void *p = blocks[n - 1];
     size_t unit = unit_of(p);
     uintptr_t word = word_or_none(unit);
-    if (HAK_UNLIKELY(word <= WORD_TAG_MAX))
-        os_fatal("free(%p): double free: the block is free already", (uintptr_t)p);
+    if (HAK_UNLIKELY(word <= WORD_TAG_MAX)) {
+        receive_tagged(r->heap, p, word);
+        return 1;
+    }
     uint32_t class = class_of_word(word);
     /* The word is stored under the lock of the heap it named before, which is this one if it is
      * still named: then it stays so while the lock is held. */

@@ -373,6 +373,22 @@ void sampled_forget(const void *p)
     lock_release(&sampler.lock);
 }
 
+/* Most are none: those have no trace to be found. */
+HAK_COLD bool sampled_forget_if(const void *p, bool at_once)
+{
+    if (!enter()) {
+        note_ended(p);
+        return false;
+    }
+    struct record *r = record_find((uintptr_t)p);
+    if (r != NULL && at_once)
+        forget(r, &unknown);
+    lock_release(&sampler.lock);
+    if (r != NULL && !at_once)
+        sampled_forget(p);
+    return r != NULL;
+}
+
 uint32_t sampled_detach(const void *p)
 {
     if (!enter()) {

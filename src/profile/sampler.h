@@ -112,6 +112,9 @@ void *sampled_alloc(struct sampler *s, size_t size, uint32_t class, bool *zeroed
 bool sampled_note(struct sampler *s, const void *p, size_t size, size_t usable);
 void sampled_forget(const void *p);
 
+/* The same of a block that may be one. Whether it was. `at_once`: by nobody, of whom there is a trace. */
+bool sampled_forget_if(const void *p, bool at_once);
+
 /* While a block of pages is resized, which may move it and give its address to another, its record stands under none
  * (0: it has no record). Then the record ends, or the block is as it was and has it again. Whether it is a sample. */
 uint32_t sampled_detach(const void *p);

@@ -27,14 +27,15 @@ struct super;
  * class, which names heap (the 64 KiB around it) and class in one. Below that a tag, which free takes for
  * the offset of a magazine as well (heap.h): so they are aligned as one. */
 enum {
-    WORD_NONE = 0,     /* no block starts in this unit */
-    WORD_RUN = 8,      /* a live run starts here */
-    WORD_BIG = 16,     /* a live big block starts here */
-    WORD_HEAP = 24,    /* a heap's own memory */
-    WORD_FREED = 32,   /* a run or big block was here and has been freed */
-    WORD_SAMPLED = 40, /* a unit of sampled blocks (profile/arena.h) */
-    WORD_TAG_LAST = WORD_SAMPLED,
-    WORD_TAG_MAX = 47
+    WORD_NONE = 0,      /* no block starts in this unit */
+    WORD_RUN = 8,       /* a live run starts here */
+    WORD_BIG = 16,      /* a live big block starts here */
+    WORD_HEAP = 24,     /* a heap's own memory */
+    WORD_FREED = 32,    /* a run or big block was here and has been freed */
+    WORD_SAMPLED = 40,  /* a unit of sampled blocks (profile/arena.h) */
+    WORD_EXPLICIT = 48, /* of an explicit heap's slab (heap/explicit.h) */
+    WORD_TAG_LAST = WORD_EXPLICIT,
+    WORD_TAG_MAX = 55
 };
 
 struct region {
@@ -124,6 +125,12 @@ HAK_INLINE size_t unit_word_low(size_t unit)
     typedef uint16_t __attribute__((may_alias)) half;
     _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the low half comes first");
     return __atomic_load_n((const half *)(const void *)&hak_region.words[unit], __ATOMIC_RELAXED);
+}
+
+/* Whether blocks of a slab lie in a unit of that word. */
+HAK_INLINE bool word_is_of_slab(uintptr_t word)
+{
+    return word >= WORD_EXPLICIT;
 }
 
 HAK_INLINE void unit_set_word(size_t unit, uintptr_t word)

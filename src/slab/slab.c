@@ -230,7 +230,7 @@ static uint32_t what_lies_in(size_t unit)
 {
     const struct slab *s = slab_at(unit);
     uintptr_t word = unit_word(unit);
-    if (word > WORD_TAG_MAX) {
+    if (word_is_of_slab(word)) {
         s = slab_of_unit(unit); /* the line of a further unit has no class */
         return shown_as(UNIT_SLAB, s->class >= FIRST_PAGED ? s->run_at : 0, s->class);
     }

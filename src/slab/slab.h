@@ -48,16 +48,22 @@ struct slab {
     /* Owner, under its heap's lock. */
     _Alignas(64) uint32_t freed; /* bits of its map that are set */
     uint32_t lowest;             /* no bit is set in words before this one */
-    /* Owner; NULL: not a slab. Changed under the old owner's lock, read by anyone who has a live
-     * block of the slab. */
+    /* Owner; NULL: neither a slab nor an explicit heap's block. Changed under the old owner's lock, read by
+     * anyone who has a live block of the slab. */
     _Atomic(struct heap *) heap;
     union {
         uint32_t used;  /* blocks handed out: in the program's hands or in a magazine */
         uint32_t dirty; /* of a new big block: granules from its start that may not be zero */
     };
-    uint32_t carved; /* blocks below this one have been cut; the frontier */
-    uint32_t high;   /* highest frontier so far: what lies above has never been touched */
-    /* Neighbours among the heap's slabs of the class with free blocks: unit index + 1, 0 ends the list. */
+    union {
+        uint32_t carved;     /* blocks below this one have been cut; the frontier */
+        uint32_t large_next; /* of an explicit heap's larger block: neighbours among those, ... */
+    };
+    union {
+        uint32_t high;       /* highest frontier so far: what lies above has never been touched */
+        uint32_t large_prev; /* ... unit index + 1, 0 ends the list */
+    };
+    /* Neighbours among the heap's slabs of the class with free blocks, or an explicit heap's full ones. Likewise. */
     uint32_t next;
     union {
         uint32_t prev;
@@ -71,7 +77,9 @@ struct slab {
     };
     bool zeroed;    /* blocks not carved yet read as zeros */
     uint8_t run_at; /* page of the unit at which a run or paged slab starts; else 0 */
-    bool sampled; /* a run or big block that the sampler knows; its owner's, or who has the block */
+    /* Whether the sampler knows a run or big block: its owner's, or who has the block's. Or of how many blocks of an explicit
+     * heap's slab it does: changed under the heap's lock. */
+    _Atomic uint8_t sampled;
     uint16_t key; /* of a run or big block: mind/keep.h, if keys depend on the call stack */
     /* What the live area says of the unit. Stored by whom the unit belongs to, read by who makes an area. */
     _Atomic uint32_t shown;

@@ -148,6 +148,75 @@ void test_resource_equality()
     CHECK(!(hakmem::allocator<int>() != hakmem::allocator<char>()));
 }
 
+hak_heap_stats stats_of(hak_heap *heap)
+{
+    hak_heap_stats stats{};
+    CHECK(hak_heap_stats_get(heap, &stats, sizeof stats) == sizeof stats);
+    return stats;
+}
+
+// What a heap's end takes along no container has to give back.
+void test_heaps()
+{
+    hakmem::heap first;
+    CHECK(hak_heap_malloc(first.get(), 100) != nullptr);
+    hak_heap *const at = first.get();
+    hakmem::heap second = std::move(first);
+    CHECK(first.get() == nullptr && second.get() == at);
+    CHECK(stats_of(at).live_blocks == 1);
+    first = hakmem::heap();
+    CHECK(first.get() != nullptr && first.get() != at);
+    first = std::move(second);
+    CHECK(first.get() == at);
+    hak_heap_destroy(first.release());
+    CHECK(first.get() == nullptr);
+}
+
+void test_heap_resource()
+{
+    hakmem::heap_resource resource;
+    hakmem::heap_resource other;
+    CHECK(resource.is_equal(resource) && !resource.is_equal(other));
+    for (std::size_t alignment = 1; alignment <= 8192; alignment *= 2) {
+        for (const std::size_t bytes : {0, 1, 16, 100, 5000, 100000, 3000000}) {
+            void *const block = resource.allocate(bytes, alignment);
+            CHECK_AT(is_aligned(block, alignment), bytes);
+            CHECK_AT(hak_heap_of(block) == resource.get(), bytes);
+            resource.deallocate(block, bytes, alignment);
+        }
+    }
+    CHECK(stats_of(resource.get()).live_blocks == 0);
+    {
+        std::pmr::unordered_map<int, std::pmr::string> table{&resource};
+        for (int i = 0; i < 5000; i++) {
+            table.emplace(i, "a text that is long enough to be a block of its own");
+        }
+        CHECK(stats_of(resource.get()).live_blocks > 10000);
+    }
+    CHECK(stats_of(resource.get()).live_blocks == 0);
+    auto *const never_ended =
+        ::new (resource.allocate(sizeof(std::pmr::vector<int>))) std::pmr::vector<int>(&resource);
+    never_ended->resize(100000);
+    CHECK(stats_of(resource.get()).live_blocks == 2);
+    resource.clear();
+    CHECK(stats_of(resource.get()).live_blocks == 0);
+}
+
+void test_heap_failures()
+{
+    hakmem::heap_resource resource;
+    std::set_new_handler(count_and_give_up);
+    handler_calls = 0;
+    bool thrown = false;
+    try {
+        opaque(resource.allocate(opaque_size(static_cast<std::size_t>(PTRDIFF_MAX)), 8));
+    } catch (const std::bad_alloc &) {
+        thrown = true;
+    }
+    CHECK(thrown && handler_calls == 2);
+    std::set_new_handler(nullptr);
+}
+
 // Programs that are compiled with this warning use the headers, too.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic error "-Wold-style-cast"
@@ -194,6 +263,9 @@ int main()
     test_resource_blocks();
     test_resource_containers();
     test_resource_equality();
+    test_heaps();
+    test_heap_resource();
+    test_heap_failures();
     test_call_site();
     test_blocks_cross_threads();
     puts("hakmem.hpp: ok");

@@ -7,6 +7,7 @@
 #include "big/big.h"
 #include "control/options.h"
 #include "heap/paged.h"
+#include "heap/runs.h"
 #include "os/os.h"
 #include "pages/pages.h"
 #include "pressure/pressure.h"
@@ -209,6 +210,26 @@ bool sampled_free(void *p)
 {
     (void)p;
     return false;
+}
+
+void sampled_forget(const void *p)
+{
+    (void)p;
+}
+
+bool sampled_forget_if(const void *p, bool at_once)
+{
+    return p == NULL && at_once;
+}
+
+bool run_free(struct heap *h, size_t unit)
+{
+    return h == NULL && unit == 0;
+}
+
+bool big_free(size_t unit)
+{
+    return unit == 0;
 }
 
 struct lock *sampler_lock(void)

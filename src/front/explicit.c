@@ -1,0 +1,101 @@
+#include "front/explicit.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "front/attach.h"
+#include "front/secure.h"
+#include "front/slow.h"
+#include "heap/registry.h"
+
+/* A heap of the calling thread's own, which has its leases, and whatever else is to be set up. */
+static HAK_COLD void attach(void)
+{
+    (void)own_heap(thread_enter());
+    thread_leave();
+}
+
+HAK_COLD struct heap *front_heap_new(void)
+{
+    attach();
+    thread_enter();
+    struct heap *h = registry_take_explicit();
+    thread_leave();
+    if (h == NULL)
+        errno = ENOMEM;
+    return h;
+}
+
+/* Whether the block, whose request has been counted, is a sample. */
+static HAK_COLD bool is_sampled(void *p, size_t size, uint32_t class)
+{
+    struct heap *h = own_heap(thread_enter());
+    if (h == NULL)
+        forget_words();
+    bool is_one = h != NULL && !sampler_goes_on(&h->magazines.sampler) &&
+                  sampled_note(&h->magazines.sampler, p, size, hak_classes[class].size);
+    thread_leave();
+    return is_one;
+}
+
+static HAK_COLD void *take(struct heap *to, uint32_t class, size_t size, bool *zeroed)
+{
+    if (hak_thread.heap == &hak_empty_heap)
+        attach();
+    void *p = lease_alloc(to, class, zeroed);
+    if (p != NULL && sampler_is_over() && is_sampled(p, size, class))
+        explicit_note_sampled(to, p);
+    return p;
+}
+
+static HAK_COLD void *take_or_fail(struct heap *to, uint32_t class, size_t size, bool *zeroed)
+{
+    void *p = take(to, class, size, zeroed);
+    if (p == NULL) {
+        make_room();
+        p = take(to, class, size, zeroed);
+    }
+    leave_slow();
+    return p != NULL ? p : no_memory();
+}
+
+static HAK_COLD void *pages_for_heap(struct heap *to, size_t alignment, size_t size, bool *zeroed)
+{
+    void *p = pages_or_fail(size != 0 ? size : 1, alignment, zeroed);
+    if (p == NULL || explicit_add(to, p))
+        return p;
+    front_free(p);
+    return no_memory();
+}
+
+/* Of a request that has been counted. */
+static HAK_COLD void *alloc(struct heap *to, size_t alignment, size_t size, bool *zeroed)
+{
+    uint32_t class = class_for_request(alignment, size);
+    *zeroed = false;
+    return class < FIRST_PAGED ? take_or_fail(to, class, size, zeroed)
+                               : pages_for_heap(to, alignment, size, zeroed);
+}
+
+HAK_COLD void *front_heap_alloc_counted(struct heap *to, size_t alignment, size_t size)
+{
+    bool zeroed;
+    return alloc(to, alignment, size, &zeroed);
+}
+
+HAK_COLD void *front_heap_alloc_zeroed(struct heap *to, size_t size)
+{
+    bool zeroed;
+    (void)count_words(words_of(size));
+    void *p = alloc(to, 1, size, &zeroed);
+    if (p == NULL || zeroed)
+        return p;
+    size -= SECURE_WORD;
+    return size < UNIT_SIZE ? memset(p, 0, size) : clear_pages(p, size);
+}
+
+HAK_COLD struct heap *front_heap_of(const void *p, const char *what)
+{
+    (void)front_usable(p, what); /* which ends the program if it is none */
+    return explicit_owner(p, unit_word(unit_of(p)));
+}

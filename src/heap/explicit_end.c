@@ -1,0 +1,151 @@
+/* What is in an explicit heap, and how it ends. */
+#include "heap/lease.h"
+#include "heap/put.h"
+#include "heap/registry.h"
+#include "heap/runs.h"
+
+HAK_COLD void explicit_read(struct heap *h, struct explicit_numbers *out)
+{
+    size_t leased_blocks, leased_bytes;
+    *out = (struct explicit_numbers){0};
+    if (!explicit_enter(h))
+        return;
+    leases_read(h, &leased_blocks, &leased_bytes);
+    out->live_bytes = h->used_bytes + h->parts.large_bytes - leased_bytes;
+    out->live_blocks = h->parts.large_blocks - leased_blocks;
+    out->held_bytes = h->parts.large_bytes;
+    for (uint32_t class = heap_class_from(h, 0); class < CLASS_COUNT;
+         class = heap_class_from(h, class + 1)) {
+        out->live_blocks += h->classes[class].used;
+        out->held_bytes += h->classes[class].slabs * class_slab_bytes(class);
+    }
+    explicit_leave(h);
+}
+
+/* ---- its slabs ---- */
+
+/* For each, which that may take away. The full ones are on no list afterwards. */
+static void each_slab(struct heap *h, void (*visit)(struct heap *h, struct slab *s))
+{
+    uint32_t class = 0, link = h->parts.full;
+    h->parts.full = 0;
+    for (;;) {
+        for (uint32_t next; link != 0; link = next) {
+            next = slab_at(link - 1)->next;
+            visit(h, slab_at(link - 1));
+        }
+        class = heap_class_from(h, class);
+        if (class == CLASS_COUNT)
+            return;
+        link = h->classes[class ++].list;
+    }
+}
+
+/* The first block in use from this index on, which becomes its; NULL: there is none. */
+static void *used_block_from(const struct slab *s, uint32_t *index)
+{
+    while (*index < s->carved) {
+        uint64_t used = ~*slab_word_of(slab_unit(s), s->class, *index) >> (*index % 64);
+        if (used != 0) {
+            *index += lowest_bit(used);
+            break;
+        }
+        *index += 64 - *index % 64;
+    }
+    return *index < s->carved ? slab_base(s) + (size_t)*index * hak_classes[s->class].size : NULL;
+}
+
+/* The sampler hears of no free of them any more. */
+static void forget_samples(struct slab *s)
+{
+    void *p;
+    for (uint32_t i = 0; load_relaxed(&s->sampled) != 0 && (p = used_block_from(s, &i)) != NULL;
+         i++)
+        explicit_forget_sampled(s, p, true);
+    store_relaxed(&s->sampled, (uint8_t)0);
+}
+
+/* One of each class may stay for who has the heap next. */
+static void end_slab(struct heap *h, struct slab *s)
+{
+    if (s->used == 0) /* which one that stays is */
+        return;
+    forget_samples(s);
+    class_unuse(h, s->class, s->used);
+    s->used = 0;
+    slab_put_first_or_last(h, s);
+}
+
+/* Whoever frees one of its blocks meanwhile waits for the lock, and looks again. */
+static void slab_explicit_to_owned(struct heap *h, struct slab *s)
+{
+    forget_samples(s);
+    for (uint32_t i = 0; i < hak_classes[s->class].units; i++)
+        unit_set_word(slab_unit(s) + i, (uintptr_t)magazine_of(h, s->class));
+}
+
+/* ---- some block ---- */
+
+static struct slab *any_used_slab(const struct heap *h)
+{
+    if (h->parts.full != 0)
+        return slab_at(h->parts.full - 1);
+    for (uint32_t class = heap_class_from(h, 0); class < CLASS_COUNT;
+         class = heap_class_from(h, class + 1)) {
+        for (uint32_t link = h->classes[class].list; link != 0; link = slab_at(link - 1)->next) {
+            if (slab_at(link - 1)->used != 0)
+                return slab_at(link - 1);
+        }
+    }
+    return NULL;
+}
+
+static void *any_large(const struct heap *h)
+{
+    return h->parts.large != 0 ? run_address(h->parts.large - 1) : NULL;
+}
+
+HAK_COLD void *explicit_any_large(struct heap *h)
+{
+    if (!explicit_enter(h))
+        return NULL;
+    void *p = any_large(h);
+    explicit_leave(h);
+    return p;
+}
+
+HAK_COLD void *explicit_any_block(struct heap *h)
+{
+    uint32_t index = 0;
+    if (!explicit_enter(h))
+        return NULL;
+    leases_take_back(h);
+    const struct slab *s = any_used_slab(h);
+    void *p = s != NULL ? used_block_from(s, &index) : any_large(h);
+    explicit_leave(h);
+    return p;
+}
+
+/* ---- the end ---- */
+
+HAK_COLD void explicit_to_vacant(struct heap *h)
+{
+    if (!explicit_enter(h))
+        return;
+    leases_take_back(h);
+    each_slab(h, end_slab);
+    registry_give_explicit(h, HEAP_VACANT);
+    thread_leave();
+}
+
+HAK_COLD void explicit_to_orphan(struct heap *h)
+{
+    if (!explicit_enter(h))
+        return;
+    leases_take_back(h);
+    while (h->parts.large != 0)
+        explicit_unlink(h, slab_at(h->parts.large - 1));
+    each_slab(h, slab_explicit_to_owned);
+    registry_give_explicit(h, HEAP_ORPHAN);
+    thread_leave();
+}

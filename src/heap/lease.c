@@ -1,0 +1,224 @@
+#include "heap/lease.h"
+
+#include <string.h>
+
+#include "heap/put.h"
+
+enum { BATCH_BYTES = 4 << 10 }; /* of blocks that are taken at once */
+
+/* ---- on the list of their heap, with its lock held ---- */
+
+static void lease_link(struct lease *l, struct heap *of)
+{
+    l->prev = NULL;
+    l->next = of->parts.leases;
+    if (l->next != NULL)
+        l->next->prev = l;
+    of->parts.leases = l;
+    store_relaxed(&l->of, of);
+}
+
+static void lease_unlink(struct lease *l, struct heap *of)
+{
+    if (l->prev != NULL)
+        l->prev->next = l->next;
+    else
+        of->parts.leases = l->next;
+    if (l->next != NULL)
+        l->next->prev = l->prev;
+    store_relaxed(&l->of, NULL);
+}
+
+/* The newest blocks, but for so many. */
+static void put_some(struct leased *l, struct heap *of, uint32_t class, size_t keep)
+{
+    size_t kept = load_relaxed(&l->kept);
+    if (kept <= keep)
+        return;
+    explicit_put(of, class, l->blocks + keep, kept - keep);
+    store_relaxed(&l->kept, keep);
+}
+
+static void take_back(struct lease *l, struct heap *of)
+{
+    for (uint32_t class = 0; class < LEASED_CLASSES; class ++)
+        put_some(&l->of_class[class], of, class, 0);
+    lease_unlink(l, of);
+}
+
+void leases_take_back(struct heap *of)
+{
+    while (of->parts.leases != NULL)
+        take_back(of->parts.leases, of);
+}
+
+void leases_read(const struct heap *of, size_t *blocks, size_t *bytes)
+{
+    *blocks = *bytes = 0;
+    for (const struct lease *l = of->parts.leases; l != NULL; l = l->next) {
+        for (uint32_t class = 0; class < LEASED_CLASSES; class ++) {
+            size_t kept = load_relaxed(&l->of_class[class].kept);
+            *blocks += kept;
+            *bytes += kept * hak_classes[class].size;
+        }
+    }
+}
+
+/* ---- the thread's ---- */
+
+/* It may have been taken back meanwhile, by who has ended that heap. */
+static void lease_end(struct lease *l)
+{
+    struct heap *of = load_relaxed(&l->of);
+    if (of == NULL || !explicit_enter(of))
+        return;
+    if (load_relaxed(&l->of) == of)
+        take_back(l, of);
+    explicit_leave(of);
+}
+
+HAK_COLD void leases_end(struct heap *own)
+{
+    for (int i = 0; i < LEASES; i++) {
+        if (own->leases[i] != NULL)
+            lease_end(own->leases[i]);
+    }
+}
+
+/* NULL: no memory. */
+static struct lease *lease_new(struct heap *own)
+{
+    thread_enter();
+    struct lease *l = NULL;
+    if (lock_take(&own->lock)) {
+        l = (struct lease *)(void *)slots_take(own, LEASE_SLOTS);
+        if (l != NULL)
+            memset(l, 0, sizeof *l);
+        heap_unlock(own);
+    }
+    thread_leave();
+    return l;
+}
+
+/* Another heap's in the same place ends. NULL: no memory, or a handler's, or one of a thread without a heap. */
+static HAK_NOINLINE struct lease *lease_make(struct heap *of)
+{
+    struct heap *own = hak_thread.heap;
+    struct lease **place = &own->leases[owner_number(of) % LEASES];
+    if (own == &hak_empty_heap || hak_thread.depth != 0)
+        return NULL;
+    if (*place == NULL)
+        *place = lease_new(own);
+    else
+        lease_end(*place);
+    return *place != NULL && load_relaxed(&(*place)->of) == NULL ? *place : NULL;
+}
+
+/* ---- a block ---- */
+
+static uint32_t batch_for(uint32_t class)
+{
+    size_t batch = BATCH_BYTES / hak_classes[class].size;
+    return (uint32_t)least_of(LEASED_MOST, batch);
+}
+
+/* The lowest is the first to be taken from the lease. */
+static void *fill(struct leased *l, void **blocks, uint32_t taken)
+{
+    for (size_t i = 0; i + 1 < taken; i++)
+        l->blocks[i] = blocks[taken - 1 - i];
+    store_relaxed(&l->kept, (size_t)taken - 1);
+    return blocks[0];
+}
+
+void *lease_alloc(struct heap *of, uint32_t class, bool *zeroed)
+{
+    void *blocks[LEASED_MOST], *p = NULL;
+    *zeroed = false;
+    struct lease *l = class < LEASED_CLASSES ? lease_of(of) : NULL;
+    if (l != NULL && (p = leased_pop(&l->of_class[class])) != NULL)
+        return p;
+    if (l == NULL && class < LEASED_CLASSES)
+        l = lease_make(of);
+    if (!explicit_enter(of))
+        return NULL;
+    if (load_relaxed(&of->state) == HEAP_EXPLICIT) {
+        if (l != NULL && load_relaxed(&l->of) == NULL)
+            lease_link(l, of);
+        uint32_t taken = explicit_take(of, class, blocks, l != NULL ? batch_for(class) : 1, zeroed);
+        p = taken > 1 ? fill(&l->of_class[class], blocks, taken) : taken == 1 ? blocks[0] : NULL;
+    }
+    explicit_leave(of);
+    return p;
+}
+
+/* Of one whose first word says that it is in a lease, which it may do by chance. */
+static HAK_COLD void refuse_held(const struct leased *l, void *p)
+{
+    for (size_t i = 0, kept = load_relaxed(&l->kept); i < kept; i++) {
+        if (l->blocks[i] == p)
+            die_double_free(p);
+    }
+}
+
+static bool put_locked(struct heap *of, struct leased *l, uint32_t class, void *p)
+{
+    if (!explicit_enter(of)) {
+        explicit_defer(of, p);
+        return true;
+    }
+    bool is_here = unit_word(unit_of(p)) == WORD_EXPLICIT &&
+                   load_relaxed(&slab_of_unit(unit_of(p))->heap) == of;
+    if (is_here && l != NULL)
+        put_some(l, of, class, LEASED_MOST / 2);
+    if (is_here)
+        explicit_put(of, class, &p, 1);
+    explicit_leave(of);
+    return is_here;
+}
+
+bool lease_free(struct heap *of, void *p)
+{
+    const struct slab *s = slab_of_unit(unit_of(p));
+    uint32_t class = s->class;
+    struct lease *l =
+        class < LEASED_CLASSES && load_relaxed(&s->sampled) == 0 && hak_thread.depth == 0
+            ? lease_of(of)
+            : NULL;
+    if (l == NULL)
+        return put_locked(of, NULL, class, p);
+    struct leased *to = &l->of_class[class];
+    size_t kept = load_relaxed(&to->kept);
+    uintptr_t *first = p;
+    if (HAK_UNLIKELY(*first == leased_mark(p)))
+        refuse_held(to, p);
+    if (HAK_UNLIKELY(kept == LEASED_MOST))
+        return put_locked(of, to, class, p);
+    *first = leased_mark(p);
+    to->blocks[kept] = p;
+    store_relaxed(&to->kept, kept + 1);
+    return true;
+}
+
+/* ---- the child of a fork ---- */
+
+static void lease_settle(struct lease *l, struct heap *h)
+{
+    if (l != NULL && load_relaxed(&l->of) == h)
+        lease_link(l, h);
+}
+
+static void lease_forget(struct lease *l)
+{
+    if (l != NULL)
+        memset(l, 0, sizeof *l);
+}
+
+HAK_COLD void leases_settle(struct heap *h)
+{
+    for (int i = 0; i < LEASES && h != hak_thread.heap; i++)
+        lease_forget(h->leases[i]);
+    h->parts.leases = NULL;
+    for (int i = 0; i < LEASES; i++)
+        lease_settle(hak_thread.heap->leases[i], h);
+}

@@ -1,0 +1,86 @@
+/* Leases: a few blocks of an explicit heap that a thread has taken in advance, or freed, so that most of what it does with that heap
+ * needs no lock. They lie in slots of the thread's own heap.
+ *
+ *   blocks   the thread alone takes and gives them, without a lock, ...
+ *   of       ... while this names their heap, on whose list the lease is then. Written under that heap's lock, by the thread
+ *            or by who ends the heap; the thread reads it without. The program sees to it that no thread is at a heap that
+ *            ends, so nobody but who ends it is at the blocks then
+ *   kept     read by others for numbers, under the lock of the heap
+ *
+ * Calls: explicit, heap. Called by: front, attach, explicit_end, fork. */
+#ifndef HAK_LEASE_H
+#define HAK_LEASE_H
+
+#include "heap/explicit.h"
+
+enum {
+    LEASED_MOST = 14,              /* blocks of a class */
+    LEASED_CLASSES = CLASS_32 + 1, /* of up to SMALL_MAX bytes */
+    LEASE_SLOTS = 512
+};
+
+struct leased {
+    _Atomic size_t kept;
+    void *blocks[LEASED_MOST];
+};
+
+struct lease {
+    _Atomic(struct heap *) of; /* NULL: no heap's, and empty */
+    struct lease *next, *prev; /* on its list; under its lock */
+    struct leased of_class[LEASED_CLASSES];
+};
+
+_Static_assert(sizeof(struct lease) <= LEASE_SLOTS * sizeof(void *), "it is lent as slots");
+
+/* The calling thread's lease of that heap; NULL: it has none. */
+HAK_INLINE struct lease *lease_of(const struct heap *of)
+{
+    struct lease *l = hak_thread.heap->leases[owner_number(of) % LEASES];
+    return l != NULL && load_relaxed(&l->of) == of ? l : NULL;
+}
+
+/* What a freed block begins with as long as it is in a lease, since its slab does not know it from one in use. */
+HAK_INLINE uintptr_t leased_mark(const void *p)
+{
+    return (uintptr_t)p ^ hak_region.key;
+}
+
+/* NULL: there is none. */
+HAK_INLINE void *leased_pop(struct leased *l)
+{
+    size_t kept = load_relaxed(&l->kept);
+    if (HAK_UNLIKELY(kept == 0))
+        return NULL;
+    store_relaxed(&l->kept, kept - 1);
+    uintptr_t *first = l->blocks[kept - 1];
+    *first = 0; /* no mark any more */
+    return first;
+}
+
+/* A block of the class that is in the thread's lease of that heap; NULL: none is. */
+HAK_INLINE void *lease_pop(const struct heap *of, uint32_t class)
+{
+    struct lease *l = lease_of(of);
+    return HAK_LIKELY(l != NULL) ? leased_pop(&l->of_class[class]) : NULL;
+}
+
+/* A block of the class, below FIRST_PAGED; NULL: no memory, or a lock cannot be had. `*zeroed`: it reads as zeros. */
+void *lease_alloc(struct heap *of, uint32_t class, bool *zeroed);
+
+/* A block whose unit said WORD_EXPLICIT, and which was that heap's, goes back. False: it is not any more. Ends the program if it
+ * is known to be free. */
+bool lease_free(struct heap *of, void *p);
+
+/* The thread that has this heap ends. */
+void leases_end(struct heap *own);
+
+/* With the lock held: all that is in leases of the heap returns, and they are no heap's. */
+void leases_take_back(struct heap *of);
+
+/* With the lock held: how many blocks in leases of the heap, and their bytes. */
+void leases_read(const struct heap *of, size_t *blocks, size_t *bytes);
+
+/* In the child of a fork: of all leases the calling thread's alone are whole. */
+void leases_settle(struct heap *h);
+
+#endif

@@ -52,8 +52,8 @@ static int give_value(const void *value, size_t size, void *old, size_t *old_siz
 static int ctl_stats(const char *field, void *old, size_t *old_size)
 {
     static const struct {
-        const char *name;
-        size_t offset;
+        char name[16];
+        uint16_t offset;
     } fields[] = {
 #define FIELD(name) {#name, offsetof(struct hak_stats, name)}
         FIELD(live_bytes),  FIELD(live_blocks),  FIELD(magazine_bytes),

@@ -154,3 +154,17 @@ void cfree(void *p) SAME_AS(hak_free);
 void free_sized(void *p, size_t size) SAME_AS(hak_free_sized);
 void free_aligned_sized(void *p, size_t alignment, size_t size) SAME_AS(hak_free_aligned_sized);
 #endif
+
+/* What clang's -fsanitize=alloc-token calls instead, with a number for the type behind the other arguments, which is not looked
+ * at: declared without. As of Clang 22, "Allocation Tokens"; the names with a number in them, of its fast ABI, are not here. */
+#define WITH_TOKEN(function) SAME_AS(hak_##function)
+void *__alloc_token_malloc(size_t size) WITH_TOKEN(malloc);
+void *__alloc_token_calloc(size_t count, size_t size) WITH_TOKEN(calloc);
+void *__alloc_token_realloc(void *p, size_t size) WITH_TOKEN(realloc);
+void *__alloc_token_reallocarray(void *p, size_t count, size_t size) WITH_TOKEN(reallocarray);
+void *__alloc_token_aligned_alloc(size_t alignment, size_t size) WITH_TOKEN(aligned_alloc);
+void *__alloc_token_memalign(size_t alignment, size_t size) WITH_TOKEN(aligned_alloc);
+int __alloc_token_posix_memalign(void **out, size_t alignment, size_t size)
+    WITH_TOKEN(posix_memalign);
+void *__alloc_token_valloc(size_t size) WITH_TOKEN(valloc);
+void *__alloc_token_pvalloc(size_t size) WITH_TOKEN(pvalloc);

@@ -119,6 +119,23 @@ void *_ZnamRKSt9nothrow_t(size_t size, const void *tag) SAME_AS(_ZnwmRKSt9nothro
 void *_ZnamSt11align_val_t(size_t size, size_t alignment) SAME_AS(_ZnwmSt11align_val_t);
 void *_ZnamSt11align_val_tRKSt9nothrow_t(size_t size, size_t alignment, const void *tag)
     SAME_AS(_ZnwmSt11align_val_tRKSt9nothrow_t);
+
+/* As __alloc_token_malloc: see malloc.c. */
+void *__alloc_token__Znwm(size_t size) SAME_AS(_Znwm);
+void *__alloc_token__Znam(size_t size) SAME_AS(_Znwm);
+void *__alloc_token__ZnwmRKSt9nothrow_t(size_t size, const void *tag) SAME_AS(_ZnwmRKSt9nothrow_t);
+void *__alloc_token__ZnamRKSt9nothrow_t(size_t size, const void *tag) SAME_AS(_ZnwmRKSt9nothrow_t);
+void *__alloc_token__ZnwmSt11align_val_t(size_t size, size_t alignment)
+    SAME_AS(_ZnwmSt11align_val_t);
+void *__alloc_token__ZnamSt11align_val_t(size_t size, size_t alignment)
+    SAME_AS(_ZnwmSt11align_val_t);
+void *__alloc_token__ZnwmSt11align_val_tRKSt9nothrow_t(size_t size, size_t alignment,
+                                                       const void *tag)
+    SAME_AS(_ZnwmSt11align_val_tRKSt9nothrow_t);
+void *__alloc_token__ZnamSt11align_val_tRKSt9nothrow_t(size_t size, size_t alignment,
+                                                       const void *tag)
+    SAME_AS(_ZnwmSt11align_val_tRKSt9nothrow_t);
+
 void _ZdaPv(void *p) SAME_AS(_ZdlPv);
 void _ZdaPvRKSt9nothrow_t(void *p) SAME_AS(_ZdlPv);
 void _ZdaPvm(void *p, size_t size) SAME_AS(_ZdlPvm);

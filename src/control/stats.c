@@ -10,7 +10,11 @@
 #include "purge/purge.h"
 #include "super/super.h"
 
-const char *const hak_counter_names[COUNTER_COUNT] = {
+#define COUNTER(name, text)                                                                        \
+    _Static_assert(sizeof #name <= COUNTER_NAME_ROOM, "a name that is not cut");
+#include "control/counters.def"
+#undef COUNTER
+const char hak_counter_names[COUNTER_COUNT][COUNTER_NAME_ROOM] = {
 #define COUNTER(name, text) #name,
 #include "control/counters.def"
 #undef COUNTER
@@ -114,8 +118,8 @@ static void print_class(struct printed *to, uint32_t class, const struct class_n
 int numbers_print(const struct numbers *n, int fd)
 {
     static const struct {
-        const char *name;
-        size_t offset;
+        char name[16];
+        uint16_t offset;
     } rows[] = {
 #define ROW(field) {#field, offsetof(struct numbers, field)}
         ROW(heaps),           ROW(heaps_live),     ROW(small_blocks), ROW(small_bytes),

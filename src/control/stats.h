@@ -30,7 +30,10 @@ void numbers_read(struct numbers *n);
 /* Writes them as text, line by line, to a descriptor. 0, or the errno. */
 int numbers_print(const struct numbers *n, int fd);
 
-extern const char *const hak_counter_names[COUNTER_COUNT] __attribute__((visibility("hidden")));
+/* Without pointers, which would have to be relocated as each program starts. */
+enum { COUNTER_NAME_ROOM = 19 };
+extern const char hak_counter_names[COUNTER_COUNT][COUNTER_NAME_ROOM]
+    __attribute__((visibility("hidden")));
 
 HAK_INLINE size_t numbers_live(const struct numbers *n)
 {

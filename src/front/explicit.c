@@ -27,7 +27,7 @@ HAK_COLD struct heap *front_heap_new(void)
 }
 
 /* Whether the block, whose request has been counted, is a sample. */
-static HAK_COLD bool is_sampled(void *p, size_t size, uint32_t class)
+static bool is_sampled(void *p, size_t size, uint32_t class)
 {
     struct heap *h = own_heap(thread_enter());
     if (h == NULL)
@@ -48,7 +48,7 @@ static HAK_COLD void *take(struct heap *to, uint32_t class, size_t size, bool *z
     return p;
 }
 
-static HAK_COLD void *take_or_fail(struct heap *to, uint32_t class, size_t size, bool *zeroed)
+static void *take_or_fail(struct heap *to, uint32_t class, size_t size, bool *zeroed)
 {
     void *p = take(to, class, size, zeroed);
     if (p == NULL) {
@@ -59,7 +59,7 @@ static HAK_COLD void *take_or_fail(struct heap *to, uint32_t class, size_t size,
     return p != NULL ? p : no_memory();
 }
 
-static HAK_COLD void *pages_for_heap(struct heap *to, size_t alignment, size_t size, bool *zeroed)
+static void *pages_for_heap(struct heap *to, size_t alignment, size_t size, bool *zeroed)
 {
     void *p = pages_or_fail(size != 0 ? size : 1, alignment, zeroed);
     if (p == NULL || explicit_add(to, p))

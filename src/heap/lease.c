@@ -152,7 +152,7 @@ void *lease_alloc(struct heap *of, uint32_t class, bool *zeroed)
     return p;
 }
 
-/* Of one whose first word says that it is in a lease, which it may do by chance. */
+/* Of one whose first word says that it is free, which it may do by chance. */
 static HAK_COLD void refuse_held(const struct leased *l, void *p)
 {
     for (size_t i = 0, kept = load_relaxed(&l->kept); i < kept; i++) {
@@ -171,8 +171,10 @@ static bool put_locked(struct heap *of, struct leased *l, uint32_t class, void *
                    load_relaxed(&slab_of_unit(unit_of(p))->heap) == of;
     if (is_here && l != NULL)
         put_some(l, of, class, LEASED_MOST / 2);
-    if (is_here)
+    if (is_here) {
+        *(uintptr_t *)p = leased_mark(p);
         explicit_put(of, class, &p, 1);
+    }
     explicit_leave(of);
     return is_here;
 }
@@ -190,8 +192,10 @@ bool lease_free(struct heap *of, void *p)
     struct leased *to = &l->of_class[class];
     size_t kept = load_relaxed(&to->kept);
     uintptr_t *first = p;
-    if (HAK_UNLIKELY(*first == leased_mark(p)))
+    if (HAK_UNLIKELY(*first == leased_mark(p))) {
         refuse_held(to, p);
+        return put_locked(of, NULL, class, p); /* where its slab knows it, if it is there */
+    }
     if (HAK_UNLIKELY(kept == LEASED_MOST))
         return put_locked(of, to, class, p);
     *first = leased_mark(p);

@@ -195,7 +195,20 @@ static void call_free_again(hak_heap *heap, void *block)
         free(others[i]);
     }
     free(opaque(block));
-    hak_heap_destroy(heap); /* at the latest */
+}
+
+/* Its thread has freed so many more that it has gone back to its slab. */
+static void call_free_long_after(hak_heap *heap, void *block)
+{
+    void *others[100];
+    for (size_t i = 0; i < ARRAY_LENGTH(others); i++) {
+        others[i] = hak_heap_malloc(heap, 100);
+    }
+    free(block);
+    for (size_t i = 0; i < ARRAY_LENGTH(others); i++) {
+        free(others[i]);
+    }
+    free(opaque(block));
 }
 
 static void call_free_inside(hak_heap *heap, void *block)
@@ -230,6 +243,7 @@ static void test_refused(void)
     CHECK(is_refused(call_free_twice, heap, large));
     CHECK(is_refused(call_free_twice, heap, whole));
     CHECK(is_refused(call_free_again, heap, small));
+    CHECK(is_refused(call_free_long_after, heap, small));
     CHECK(is_refused(call_free_inside, heap, small));
     CHECK(is_refused(call_free_inside, heap, large));
     CHECK(is_refused(call_free_after_end, heap, small));

@@ -115,6 +115,15 @@ static void print_class(struct printed *to, uint32_t class, const struct class_n
     print(to, line, length);
 }
 
+/* That came back to their slabs: what was taken and is not out. */
+static size_t blocks_back(const struct numbers *n)
+{
+    size_t out = 0;
+    for (uint32_t class = 0; class < CLASS_COUNT; class ++)
+        out += n->classes[class].blocks + n->classes[class].magazine;
+    return n->counters[COUNTER_ss_taken] - out;
+}
+
 int numbers_print(const struct numbers *n, int fd)
 {
     static const struct {
@@ -139,6 +148,7 @@ int numbers_print(const struct numbers *n, int fd)
     }
     for (int i = 0; i < COUNTER_COUNT; i++)
         print_row(&to, hak_counter_names[i], n->counters[i]);
+    print_row(&to, "ss_local", blocks_back(n));
     for (uint32_t class = 0; class < CLASS_COUNT; class ++) {
         if (n->classes[class].slabs != 0)
             print_class(&to, class, &n->classes[class]);

@@ -149,6 +149,8 @@ void *lease_alloc(struct heap *of, uint32_t class, bool *zeroed)
         p = taken > 1 ? fill(&l->of_class[class], blocks, taken) : taken == 1 ? blocks[0] : NULL;
     }
     explicit_leave(of);
+    if (p != NULL && !*zeroed)
+        *(uintptr_t *)p = 0; /* no mark any more */
     return p;
 }
 

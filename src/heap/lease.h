@@ -39,8 +39,7 @@ HAK_INLINE struct lease *lease_of(const struct heap *of)
     return l != NULL && load_relaxed(&l->of) == of ? l : NULL;
 }
 
-/* What a block begins with that its thread has freed: in a lease its slab does not know it from one in use. Those that
- * come from a slab without having been in a lease may still do so when the program frees them. */
+/* What a block begins with that has been freed: in a lease its slab does not know it from one in use. */
 HAK_INLINE uintptr_t leased_mark(const void *p)
 {
     return (uintptr_t)p ^ hak_region.key;

@@ -62,6 +62,7 @@ HAK_INLINE void class_use(struct heap *h, uint32_t class, size_t n)
     heap_changed(h, class);
     h->classes[class].used += n;
     h->classes[class].taken = true;
+    count(h, COUNTER_ss_taken, n);
     h->used_bytes += n * hak_classes[class].size;
     if (h->peak_bytes < h->used_bytes)
         h->peak_bytes = h->used_bytes;

@@ -16,6 +16,7 @@ from hakmem.insight.processes import Status, command_name, status, thread_name
 from hakmem.insight.states import HeapState, state_name
 
 UNIT = 64 << 10
+OBJECT = 1024  # what one is counted as
 WRAP = 1 << 64
 ORIGINS = {0: "default", 1: "environment", 2: "program"}
 # Of heaps, and some of threads without one; each may have wrapped, their sum has not.
@@ -75,6 +76,8 @@ class Numbers:
     threads: list[Thread]
     counters: dict[str, int]
     sites: int
+    # Blocks since the start, estimated.
+    allocated: int
     sampled: int
     # Of these, those that are in no slab.
     apart_blocks: int
@@ -309,6 +312,20 @@ METRICS = [
     ),
     Metric("sampled_blocks", "live blocks that were sampled", lambda n: n.sampled, group=PROFILE),
     Metric("sites", "call stacks that allocated", lambda n: n.sites, group=PROFILE),
+    Metric(
+        "allocated_blocks",
+        "blocks that were asked for, estimated",
+        lambda n: n.allocated,
+        COUNTER,
+        PROFILE,
+    ),
+    Metric(
+        "reused_blocks",
+        "of these, freed ones that never left their thread's magazines",
+        lambda n: max(0, n.allocated - n.counters["ss_taken"] - n.counters["remote_to_magazine"]),
+        COUNTER,
+        PROFILE,
+    ),
     Metric("samples", "samples taken", _word("samples"), COUNTER, PROFILE),
     Metric(
         "samples_lost",
@@ -351,6 +368,13 @@ METRICS = [
         _word("pressure_gave"),
         COUNTER,
         LIMIT,
+    ),
+    Metric(
+        "ss_local",
+        "blocks that came back to their slabs: those taken that are not out",
+        lambda n: max(0, n.counters["ss_taken"] - sum(c.used for c in n.classes)),
+        COUNTER,
+        EVENTS,
     ),
     Metric("purged_bytes", "free memory given back", _word("purged_bytes"), COUNTER, EVENTS),
     Metric("supers_made", "SuperSlabs mapped", _word("supers_made"), COUNTER, EVENTS),
@@ -426,6 +450,7 @@ def numbers_of(area: Area, pid: int | None) -> Numbers:
         threads=[_thread(i, row, pid, sizes, counters) for i, row in enumerate(rows)],
         counters={name: sum(number(row, name) for row in rows) for name in counters},
         sites=area.table("sites").used,
+        allocated=sum(area.table("sites").column("total_objects")) // OBJECT,
         sampled=sum(map(bool, blocks.column("address"))),
         apart_blocks=len(apart),
         apart_bytes=sum(apart),

@@ -37,11 +37,20 @@ HEAPS = [
         run_bytes=1000 * 1024,
         run_blocks=2,
         refill=7,
+        ss_taken=1200,
         inbox_bytes=3000,
         flush=2,
     ),
     # Its magazine holds more than it handed out: blocks of the first.
-    heap(0x2000, 12, 2, by_class={CLASS_64: (10, 1, 4, 50)}, run_bytes=WRAP - 4096, refill=5),
+    heap(
+        0x2000,
+        12,
+        2,
+        by_class={CLASS_64: (10, 1, 4, 50)},
+        run_bytes=WRAP - 4096,
+        refill=5,
+        remote_to_magazine=300,
+    ),
     heap(0x3000, 13, 3, by_class={CLASS_64: (9999, 99, 9999, 9999)}),
 ]
 
@@ -75,6 +84,9 @@ EXPECTED = {
     "sampled_blocks": 2,
     "samples": 40,
     "sites": 1,
+    "allocated_blocks": 50000,
+    "reused_blocks": 50000 - 1200 - 300,
+    "ss_local": 1200 - 1012,
     "refill": 12,
     "flush": 2,
     "sweep": 0,
@@ -95,7 +107,15 @@ def sample() -> Built:
             "settings": [{"retain": 1 << 21, "from_retain": 1, "retain_max": 1 << 25}],
             "classes": class_rows(),
             "heaps": HEAPS,
-            "sites": [{"depth": 2, "live_bytes": 5 * MIB, "live_samples": 1, "samples": 3}],
+            "sites": [
+                {
+                    "depth": 2,
+                    "live_bytes": 5 * MIB,
+                    "live_samples": 1,
+                    "samples": 3,
+                    "total_objects": 50000 * 1024,
+                }
+            ],
             "stacks": [{"address": 0x55D000000010}, {"address": 0x55D000000020}],
             "blocks": [{"address": 0}, {"address": 0x7000, "size": 50, "usable": 64}, BIG],
             "timeline": [

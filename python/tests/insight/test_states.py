@@ -6,7 +6,14 @@ from conftest import ROOT
 
 from hakmem.insight.states import HeapState, state_name
 
-NAMES = {"LIVE": "running", "ORPHAN": "ended", "LOST": "lost", "SHARED": "shared"}
+NAMES = {
+    "LIVE": "running",
+    "ORPHAN": "ended",
+    "LOST": "lost",
+    "SHARED": "shared",
+    "EXPLICIT": "explicit",
+    "VACANT": "vacant",
+}
 
 
 def test_they_are_numbered_as_in_the_library() -> None:

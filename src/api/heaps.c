@@ -80,49 +80,30 @@ HAK_EXPORT void hak_heap_delete(hak_heap *heap)
         explicit_to_orphan(heap_at(heap, "hak_heap_delete"));
 }
 
-#if HAK_CHECKED || HAK_SECURE
-
-/* In the child of a fork what another thread had leased is in nobody's hands. */
+/* Whether the program has it. In the child of a fork what another thread had leased is in nobody's hands. */
 static bool is_live(const void *p)
 {
 #if HAK_CHECKED
     return check_is_live(p);
-#else
+#elif HAK_SECURE
     size_t size;
     return secure_is_live(p, &size);
-#endif
-}
-
-/* Every block is looked at when it is freed, so each is. */
-static bool free_next(struct heap *h)
-{
-    void *p = explicit_any_block(h);
-    if (p != NULL && is_live(p))
-        api_free(p, "hak_heap_destroy");
-    else if (p != NULL)
-        front_free(p);
-    return p != NULL;
-}
-
 #else
-
-/* The others end with their slabs. */
-static bool free_next(struct heap *h)
-{
-    void *p = explicit_any_large(h);
-    if (p != NULL)
-        front_free(p);
-    return p != NULL;
-}
-
+    (void)p; /* one of more than a unit, which is never leased */
+    return true;
 #endif
+}
 
 HAK_EXPORT void hak_heap_destroy(hak_heap *heap)
 {
     if (heap == NULL)
         return;
     struct heap *h = heap_at(heap, "hak_heap_destroy");
-    while (free_next(h))
-        continue;
+    for (void *p; (p = explicit_next_to_free(h)) != NULL;) {
+        if (is_live(p))
+            api_free(p, "hak_heap_destroy");
+        else
+            front_free(p);
+    }
     explicit_to_vacant(h);
 }

@@ -49,11 +49,10 @@ static void search_leases(struct heap *h, void *context)
 {
     struct search *s = context;
     for (int i = 0; i < LEASES && s->class < LEASED_CLASSES; i++) {
-        if (h->leases[i] == NULL)
-            continue;
-        const struct leased *l = &h->leases[i]->of_class[s->class];
-        for (size_t k = 0, kept = least_of(load_relaxed(&l->kept), LEASED_MOST); k < kept; k++) {
-            if ((uintptr_t)l->blocks[k] == s->block)
+        const struct lease *l = load_acquire(&h->leases[i]); /* pairs with lease_make */
+        size_t kept = l != NULL ? load_relaxed(&l->of_class[s->class].kept) : 0;
+        for (size_t k = 0; k < least_of(kept, LEASED_MOST); k++) {
+            if ((uintptr_t)l->of_class[s->class].blocks[k] == s->block)
                 s->in = h;
         }
     }

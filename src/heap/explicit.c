@@ -26,9 +26,13 @@ bool explicit_enter(struct heap *h)
     return true;
 }
 
+/* It may have ended meanwhile, and be an ended thread's. */
 void explicit_leave(struct heap *h)
 {
-    heap_unlock(h);
+    if (HAK_LIKELY(load_relaxed(&h->state) == HEAP_EXPLICIT))
+        heap_unlock(h);
+    else
+        heap_unlock_visited(h);
     thread_leave();
 }
 
@@ -164,13 +168,7 @@ bool explicit_remove(struct heap *h, void *p)
     return true;
 }
 
-/* ---- in place of its lock ---- */
-
-HAK_COLD void explicit_defer(struct heap *h, void *p)
-{
-    if (load_relaxed(&h->state) != HEAP_LOST) /* else nobody can have it back */
-        inbox_push(h, p, 0);
-}
+/* ---- what could not be freed because of its lock ---- */
 
 HAK_COLD bool explicit_receive(struct heap *h, void *p, uintptr_t word)
 {

@@ -54,7 +54,11 @@ bool explicit_remove(struct heap *h, void *p);
 void explicit_unlink(struct heap *h, struct slab *s);
 
 /* A block that cannot be freed because of the lock may be with the next operation. */
-void explicit_defer(struct heap *h, void *p);
+HAK_INLINE void explicit_defer(struct heap *h, void *p)
+{
+    if (load_relaxed(&h->state) != HEAP_LOST) /* else nobody can have it back */
+        inbox_push(h, p, 0);
+}
 /* With the lock held: such a block. False: it is none of the heap's. */
 bool explicit_receive(struct heap *h, void *p, uintptr_t word);
 
@@ -66,10 +70,8 @@ struct explicit_numbers {
 };
 void explicit_read(struct heap *h, struct explicit_numbers *out);
 
-/* Any block that lives in it; NULL: none does. Nothing is in leases afterwards. */
-void *explicit_any_block(struct heap *h);
-/* Any block of more than a unit. Likewise. */
-void *explicit_any_large(struct heap *h);
+/* A block that is to be freed before the heap ends; NULL: none is. */
+void *explicit_next_to_free(struct heap *h);
 
 /* It ends, and its blocks live on as any thread's that has ended. */
 void explicit_to_orphan(struct heap *h);

@@ -84,7 +84,9 @@ static void slab_explicit_to_owned(struct heap *h, struct slab *s)
         unit_set_word(slab_unit(s) + i, (uintptr_t)magazine_of(h, s->class));
 }
 
-/* ---- some block ---- */
+/* ---- blocks that are freed before the end ---- */
+
+#if HAK_CHECKED || HAK_SECURE
 
 static struct slab *any_used_slab(const struct heap *h)
 {
@@ -100,28 +102,33 @@ static struct slab *any_used_slab(const struct heap *h)
     return NULL;
 }
 
-static void *any_large(const struct heap *h)
-{
-    return h->parts.large != 0 ? run_address(h->parts.large - 1) : NULL;
-}
-
-HAK_COLD void *explicit_any_large(struct heap *h)
-{
-    if (!explicit_enter(h))
-        return NULL;
-    void *p = any_large(h);
-    explicit_leave(h);
-    return p;
-}
-
-HAK_COLD void *explicit_any_block(struct heap *h)
+/* Every block is looked at when it is freed. */
+static void *any_small(struct heap *h)
 {
     uint32_t index = 0;
-    if (!explicit_enter(h))
-        return NULL;
     leases_take_back(h);
     const struct slab *s = any_used_slab(h);
-    void *p = s != NULL ? used_block_from(s, &index) : any_large(h);
+    return s != NULL ? used_block_from(s, &index) : NULL;
+}
+
+#else
+
+/* They end with their slabs. */
+HAK_INLINE void *any_small(struct heap *h)
+{
+    (void)h;
+    return NULL;
+}
+
+#endif
+
+HAK_COLD void *explicit_next_to_free(struct heap *h)
+{
+    if (!explicit_enter(h))
+        return NULL;
+    void *p = any_small(h);
+    if (p == NULL && h->parts.large != 0)
+        p = run_address(h->parts.large - 1);
     explicit_leave(h);
     return p;
 }

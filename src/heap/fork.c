@@ -202,8 +202,9 @@ static void forget_thread_of(struct heap *h)
 static bool settle_without_thread(struct heap *h)
 {
     heap_forget_row(h);
-    leases_settle(h);
     bool is_own = heap_is_own(h);
+    if (!is_own)
+        leases_forget(h);
     /* What the handler has interrupted leaves one that it has the lock of as it should be. */
     if (load_relaxed(&h->state) == HEAP_LOST || (h->fork_held ? is_own : lock_is_mine(&h->lock)))
         return false;

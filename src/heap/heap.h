@@ -156,7 +156,7 @@ struct explicit_parts {
     uint32_t full;  /* slabs without a free block, which no class lists ... */
     uint32_t large; /* ... and blocks of more than a unit: unit index + 1 of the first; 0: none */
     size_t large_bytes, large_blocks;
-    struct lease *leases; /* threads' */
+    uint32_t leases; /* so many at most, of threads (lease.h) */
 };
 
 enum { HEAP_PAGE = 4096 };
@@ -214,7 +214,8 @@ struct heap {
     uint64_t glanced_ms;
     struct hollow hollow;
     struct explicit_parts parts;
-    struct lease *leases[LEASES]; /* its thread's alone; NULL: not made yet */
+    /* Set by its thread, once; read by who ends an explicit heap. NULL: not made yet. */
+    _Atomic(struct lease *) leases[LEASES];
 #if HAK_SECURE
     struct waiting waiting;
 #endif

@@ -3,30 +3,19 @@
 #include <string.h>
 
 #include "heap/put.h"
+#include "heap/registry.h"
 
 enum { BATCH_BYTES = 4 << 10 }; /* of blocks that are taken at once */
 
-/* ---- on the list of their heap, with its lock held ---- */
+/* ---- with the lock of their heap held ---- */
 
-static void lease_link(struct lease *l, struct heap *of)
+/* The number first, and last in take_back: in the child of a handler that forks in between it may be too high, and never too
+ * low. */
+static void lease_begin(struct lease *l, struct heap *of)
 {
-    l->prev = NULL;
-    l->next = of->parts.leases;
-    if (l->next != NULL)
-        l->next->prev = l;
-    of->parts.leases = l;
+    of->parts.leases++;
+    atomic_signal_fence(memory_order_seq_cst);
     store_relaxed(&l->of, of);
-}
-
-static void lease_unlink(struct lease *l, struct heap *of)
-{
-    if (l->prev != NULL)
-        l->prev->next = l->next;
-    else
-        of->parts.leases = l->next;
-    if (l->next != NULL)
-        l->next->prev = l->prev;
-    store_relaxed(&l->of, NULL);
 }
 
 /* The newest blocks, but for so many. */
@@ -43,25 +32,49 @@ static void take_back(struct lease *l, struct heap *of)
 {
     for (uint32_t class = 0; class < LEASED_CLASSES; class ++)
         put_some(&l->of_class[class], of, class, 0);
-    lease_unlink(l, of);
+    store_relaxed(&l->of, NULL);
+    atomic_signal_fence(memory_order_seq_cst);
+    of->parts.leases--;
 }
 
+static void take_back_from(struct heap *by, void *heap)
+{
+    struct lease *l = lease_by(by, heap);
+    if (l != NULL)
+        take_back(l, heap);
+}
+
+/* Mostly the calling thread has the only one. */
 void leases_take_back(struct heap *of)
 {
-    while (of->parts.leases != NULL)
-        take_back(of->parts.leases, of);
+    take_back_from(hak_thread.heap, of);
+    if (of->parts.leases != 0)
+        registry_each(take_back_from, of);
+    of->parts.leases = 0;
+}
+
+struct sum {
+    const struct heap *of;
+    size_t blocks, bytes;
+};
+
+static void add_from(struct heap *by, void *sum)
+{
+    struct sum *s = sum;
+    const struct lease *l = lease_by(by, s->of);
+    for (uint32_t class = 0; l != NULL && class < LEASED_CLASSES; class ++) {
+        size_t kept = load_relaxed(&l->of_class[class].kept);
+        s->blocks += kept;
+        s->bytes += kept * hak_classes[class].size;
+    }
 }
 
 void leases_read(const struct heap *of, size_t *blocks, size_t *bytes)
 {
-    *blocks = *bytes = 0;
-    for (const struct lease *l = of->parts.leases; l != NULL; l = l->next) {
-        for (uint32_t class = 0; class < LEASED_CLASSES; class ++) {
-            size_t kept = load_relaxed(&l->of_class[class].kept);
-            *blocks += kept;
-            *bytes += kept * hak_classes[class].size;
-        }
-    }
+    struct sum sum = {.of = of};
+    registry_each(add_from, &sum);
+    *blocks = sum.blocks;
+    *bytes = sum.bytes;
 }
 
 /* ---- the thread's ---- */
@@ -80,8 +93,9 @@ static void lease_end(struct lease *l)
 HAK_COLD void leases_end(struct heap *own)
 {
     for (int i = 0; i < LEASES; i++) {
-        if (own->leases[i] != NULL)
-            lease_end(own->leases[i]);
+        struct lease *l = load_relaxed(&own->leases[i]);
+        if (l != NULL)
+            lease_end(l);
     }
 }
 
@@ -104,14 +118,14 @@ static struct lease *lease_new(struct heap *own)
 static HAK_NOINLINE struct lease *lease_make(struct heap *of)
 {
     struct heap *own = hak_thread.heap;
-    struct lease **place = &own->leases[owner_number(of) % LEASES];
     if (own == &hak_empty_heap || hak_thread.depth != 0)
         return NULL;
-    if (*place == NULL)
-        *place = lease_new(own);
-    else
-        lease_end(*place);
-    return *place != NULL && load_relaxed(&(*place)->of) == NULL ? *place : NULL;
+    struct lease *l = load_relaxed(&own->leases[lease_place(of)]);
+    if (l != NULL)
+        lease_end(l);
+    else if ((l = lease_new(own)) != NULL)
+        store_release(&own->leases[lease_place(of)], l); /* and whoever finds it sees it empty */
+    return l != NULL && load_relaxed(&l->of) == NULL ? l : NULL;
 }
 
 /* ---- a block ---- */
@@ -144,7 +158,7 @@ void *lease_alloc(struct heap *of, uint32_t class, bool *zeroed)
         return NULL;
     if (load_relaxed(&of->state) == HEAP_EXPLICIT) {
         if (l != NULL && load_relaxed(&l->of) == NULL)
-            lease_link(l, of);
+            lease_begin(l, of);
         uint32_t taken = explicit_take(of, class, blocks, l != NULL ? batch_for(class) : 1, zeroed);
         p = taken > 1 ? fill(&l->of_class[class], blocks, taken) : taken == 1 ? blocks[0] : NULL;
     }
@@ -208,23 +222,11 @@ bool lease_free(struct heap *of, void *p)
 
 /* ---- the child of a fork ---- */
 
-static void lease_settle(struct lease *l, struct heap *h)
+HAK_COLD void leases_forget(struct heap *h)
 {
-    if (l != NULL && load_relaxed(&l->of) == h)
-        lease_link(l, h);
-}
-
-static void lease_forget(struct lease *l)
-{
-    if (l != NULL)
-        memset(l, 0, sizeof *l);
-}
-
-HAK_COLD void leases_settle(struct heap *h)
-{
-    for (int i = 0; i < LEASES && h != hak_thread.heap; i++)
-        lease_forget(h->leases[i]);
-    h->parts.leases = NULL;
-    for (int i = 0; i < LEASES; i++)
-        lease_settle(hak_thread.heap->leases[i], h);
+    for (int i = 0; i < LEASES; i++) {
+        struct lease *l = load_relaxed(&h->leases[i]);
+        if (l != NULL)
+            memset(l, 0, sizeof *l);
+    }
 }

@@ -2,9 +2,9 @@
  * needs no lock. They lie in slots of the thread's own heap.
  *
  *   blocks   the thread alone takes and gives them, without a lock, ...
- *   of       ... while this names their heap, on whose list the lease is then. Written under that heap's lock, by the thread
- *            or by who ends the heap; the thread reads it without. The program sees to it that no thread is at a heap that
- *            ends, so nobody but who ends it is at the blocks then
+ *   of       ... while this names their heap. Written under that heap's lock, by the thread or by who ends the heap, who
+ *            finds it by way of the list of all heaps; the thread reads it without. The program sees to it that no thread
+ *            is at a heap that ends, so nobody but who ends it is at the blocks then
  *   kept     read by others for numbers, under the lock of the heap
  *
  * Calls: explicit, heap. Called by: front, attach, explicit_end, fork. */
@@ -26,17 +26,29 @@ struct leased {
 
 struct lease {
     _Atomic(struct heap *) of; /* NULL: no heap's, and empty */
-    struct lease *next, *prev; /* on its list; under its lock */
     struct leased of_class[LEASED_CLASSES];
 };
 
 _Static_assert(sizeof(struct lease) <= LEASE_SLOTS * sizeof(void *), "it is lent as slots");
 
-/* The calling thread's lease of that heap; NULL: it has none. */
+/* Where it is in any heap. */
+HAK_INLINE size_t lease_place(const struct heap *of)
+{
+    return owner_number(of) % LEASES;
+}
+
+/* The lease of that heap that the thread of `by` has; NULL: it has none. */
+HAK_INLINE struct lease *lease_by(const struct heap *by, const struct heap *of)
+{
+    /* acquire: pairs with lease_make; who ends the heap sees the lease empty or as it was made. */
+    struct lease *l = load_acquire(&by->leases[lease_place(of)]);
+    return l != NULL && load_relaxed(&l->of) == of ? l : NULL;
+}
+
+/* The calling thread's. */
 HAK_INLINE struct lease *lease_of(const struct heap *of)
 {
-    struct lease *l = hak_thread.heap->leases[owner_number(of) % LEASES];
-    return l != NULL && load_relaxed(&l->of) == of ? l : NULL;
+    return lease_by(hak_thread.heap, of);
 }
 
 /* What a block begins with that has been freed: in a lease its slab does not know it from one in use. */
@@ -80,7 +92,7 @@ void leases_take_back(struct heap *of);
 /* With the lock held: how many blocks in leases of the heap, and their bytes. */
 void leases_read(const struct heap *of, size_t *blocks, size_t *bytes);
 
-/* In the child of a fork: of all leases the calling thread's alone are whole. */
-void leases_settle(struct heap *h);
+/* In the child of a fork: the thread of the heap is gone, and its leases may be torn. */
+void leases_forget(struct heap *h);
 
 #endif

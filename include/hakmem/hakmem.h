@@ -59,9 +59,10 @@ void *hak_alloc_at(size_t size, uintptr_t site);
 /* Heaps of the program's own: what one part of it allocates is counted apart, and ends all at once if that is wanted, without
  * a free of each block. A heap may be used by any threads at the same time. Its blocks are blocks like any other: hak_free,
  * free, realloc (which leaves a block in its heap), malloc_usable_size and operator delete take them, from any thread; only
- * hak_free_sized_inline does not. Each operation takes the heap's lock, so one heap is not for the hot paths of many
- * threads; blocks of more than 64 KiB are served as by malloc. In a signal handler that has interrupted another operation
- * on the same heap there is no memory to be had of it, and what is freed there is free from the next operation on.
+ * hak_free_sized_inline does not. Blocks of up to 1 KiB are mostly had and freed without a lock, larger ones with the
+ * heap's; those of more than 64 KiB are served as by malloc. In a signal handler that has interrupted another operation
+ * on the same heap there may be no memory to be had of it, what is freed there may be free from the next operation on, and an end of the
+ * heap there may do nothing.
  *
  * The heap given must be one that has not ended: the library ends the program otherwise, where it can tell. */
 typedef struct hak_heap hak_heap;

@@ -76,8 +76,10 @@ HAK_EXPORT size_t hak_heap_stats_get(hak_heap *heap, struct hak_heap_stats *stat
 
 HAK_EXPORT void hak_heap_delete(hak_heap *heap)
 {
-    if (heap != NULL)
-        explicit_to_orphan(heap_at(heap, "hak_heap_delete"));
+    if (heap == NULL)
+        return;
+    (void)explicit_give_blocks(heap_at(heap, "hak_heap_delete"));
+    front_heap_ended();
 }
 
 /* Whether the program has it. In the child of a fork what another thread had leased is in nobody's hands. */
@@ -106,4 +108,5 @@ HAK_EXPORT void hak_heap_destroy(hak_heap *heap)
             front_free(p);
     }
     explicit_to_vacant(h);
+    front_heap_ended();
 }

@@ -94,6 +94,15 @@ HAK_COLD void *front_heap_alloc_zeroed(struct heap *to, size_t size)
     return size < UNIT_SIZE ? memset(p, 0, size) : clear_pages(p, size);
 }
 
+HAK_COLD void front_heap_ended(void)
+{
+    int saved = errno;
+    purge_look_soon();
+    purge_if_due();
+    give_back_if_due();
+    errno = saved;
+}
+
 HAK_COLD struct heap *front_heap_of(const void *p, const char *what)
 {
     (void)front_usable(p, what); /* which ends the program if it is none */

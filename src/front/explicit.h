@@ -24,6 +24,9 @@ HAK_INLINE void *front_heap_pop(const struct heap *h, size_t size)
     return lease_pop(h, class_of_word(hak_small_offset[words]));
 }
 
+/* A heap has ended: what it had may be more than is to be kept. Keeps errno. */
+void front_heap_ended(void);
+
 /* The explicit heap whose block starts at p; NULL: none is. `what` names the caller in the message if no block does. */
 struct heap *front_heap_of(const void *p, const char *what);
 

@@ -415,12 +415,15 @@ static HAK_NOINLINE void free_large(void *p, const struct block_info *b)
         give_back_large(waiting_block(leaves));
 }
 
-/* An explicit heap's, which may end before it would leave. It does not wait. */
-static HAK_COLD void free_unwaited(void *p, const struct block_info *b)
+/* An explicit heap's, which may end before it would leave. It does not wait. If nobody can use its memory it is the heap's no
+ * more. */
+static HAK_COLD void free_unwaited(struct heap *owner, void *p, const struct block_info *b)
 {
     mark_free(NULL, p, b);
     if (!b->is_guarded || unguard(p, b->total))
         front_free(p);
+    else
+        (void)explicit_remove(owner, p);
 }
 
 static HAK_NOINLINE void free_other(void *p, const char *what)
@@ -428,8 +431,9 @@ static HAK_NOINLINE void free_other(void *p, const char *what)
     uintptr_t word = word_of(p, what);
     uint32_t class = is_in_slab(word) ? class_of_word(word) : CLASS_COUNT;
     struct block_info b = block_of(p, word, what);
-    if (HAK_UNLIKELY(explicit_owner(p, word) != NULL)) {
-        free_unwaited(p, &b);
+    struct heap *owner = explicit_owner(p, word);
+    if (HAK_UNLIKELY(owner != NULL)) {
+        free_unwaited(owner, p, &b);
         return;
     }
     if (is_large(b.total)) {

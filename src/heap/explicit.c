@@ -173,14 +173,16 @@ bool explicit_remove(struct heap *h, void *p)
 HAK_COLD bool explicit_receive(struct heap *h, void *p, uintptr_t word)
 {
     size_t unit = unit_of(p);
-    if (explicit_owner(p, word) != h)
-        return false;
-    if (word == WORD_EXPLICIT) {
+    struct slab *s = slab_at(unit);
+    struct heap *owner = explicit_owner(p, word);
+    if (word == WORD_EXPLICIT && owner == h) {
         explicit_put(h, slab_of_unit(unit)->class, &p, 1);
         return true;
     }
-    struct slab *s = slab_at(unit);
-    explicit_unlink(h, s);
+    if (word != WORD_RUN && word != WORD_BIG)
+        return false;
+    if (owner == h) /* else the heap has ended since, and given its blocks away */
+        explicit_unlink(h, s);
     if (load_relaxed(&s->sampled) != 0)
         sampled_forget(p);
     return word == WORD_RUN ? run_free(NULL, unit) : big_free(unit);

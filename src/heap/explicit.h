@@ -6,7 +6,7 @@
  *   lease_alloc   -> the thread's lease -> (empty) explicit_take -> slab list -> units_take
  *   lease_free    -> the thread's lease -> (full, or none) explicit_put -> slab -> (empty slab) units_give
  *   explicit_add     a run or big block joins           explicit_remove  it leaves, for whoever frees it
- *   explicit_to_vacant, explicit_to_orphan              it ends (explicit_end.c)
+ *   explicit_to_vacant, explicit_give_blocks            it ends (explicit_end.c)
  *
  * A handler that has interrupted the lock's holder gets no block, and what it frees goes into the inbox, which is opened
  * with the next operation.
@@ -56,8 +56,11 @@ void explicit_unlink(struct heap *h, struct slab *s);
 /* A block that cannot be freed because of the lock may be with the next operation. */
 HAK_INLINE void explicit_defer(struct heap *h, void *p)
 {
+    size_t unit = unit_of(p);
+    size_t bytes =
+        unit_word(unit) == WORD_EXPLICIT ? hak_classes[slab_of_unit(unit)->class].size : 0;
     if (load_relaxed(&h->state) != HEAP_LOST) /* else nobody can have it back */
-        inbox_push(h, p, 0);
+        inbox_push(h, p, bytes);              /* as is taken off when the inbox is opened */
 }
 /* With the lock held: such a block. False: it is none of the heap's. */
 bool explicit_receive(struct heap *h, void *p, uintptr_t word);
@@ -73,8 +76,9 @@ void explicit_read(struct heap *h, struct explicit_numbers *out);
 /* A block that is to be freed before the heap ends; NULL: none is. */
 void *explicit_next_to_free(struct heap *h);
 
-/* It ends, and its blocks live on as any thread's that has ended. */
-void explicit_to_orphan(struct heap *h);
+/* It ends, and its blocks live on as the calling thread's, or as an ended one's. False: it stays, because there is no memory for a
+ * heap that would have them, or a lock cannot be had. */
+bool explicit_give_blocks(struct heap *h);
 /* It ends with all its blocks in slabs; of others it has none. */
 void explicit_to_vacant(struct heap *h);
 

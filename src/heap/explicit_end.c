@@ -25,14 +25,15 @@ HAK_COLD void explicit_read(struct heap *h, struct explicit_numbers *out)
 /* ---- its slabs ---- */
 
 /* For each, which that may take away. The full ones are on no list afterwards. */
-static void each_slab(struct heap *h, void (*visit)(struct heap *h, struct slab *s))
+static void each_slab(struct heap *h, void (*visit)(struct heap *, struct slab *, struct heap *),
+                      struct heap *to)
 {
     uint32_t class = 0, link = h->parts.full;
     h->parts.full = 0;
     for (;;) {
         for (uint32_t next; link != 0; link = next) {
             next = slab_at(link - 1)->next;
-            visit(h, slab_at(link - 1));
+            visit(h, slab_at(link - 1), to);
         }
         class = heap_class_from(h, class);
         if (class == CLASS_COUNT)
@@ -66,22 +67,15 @@ static void forget_samples(struct slab *s)
 }
 
 /* One of each class may stay for who has the heap next. */
-static void end_slab(struct heap *h, struct slab *s)
+static void end_slab(struct heap *h, struct slab *s, struct heap *none)
 {
+    (void)none;
     if (s->used == 0) /* which one that stays is */
         return;
     forget_samples(s);
     class_unuse(h, s->class, s->used);
     s->used = 0;
     slab_put_first_or_last(h, s);
-}
-
-/* Whoever frees one of its blocks meanwhile waits for the lock, and looks again. */
-static void slab_explicit_to_owned(struct heap *h, struct slab *s)
-{
-    forget_samples(s);
-    for (uint32_t i = 0; i < hak_classes[s->class].units; i++)
-        unit_set_word(slab_unit(s) + i, (uintptr_t)magazine_of(h, s->class));
 }
 
 /* ---- blocks that are freed before the end ---- */
@@ -140,19 +134,44 @@ HAK_COLD void explicit_to_vacant(struct heap *h)
     if (!explicit_enter(h))
         return;
     leases_take_back(h);
-    each_slab(h, end_slab);
-    registry_give_explicit(h, HEAP_VACANT);
+    each_slab(h, end_slab, NULL);
+    registry_give_explicit(h);
     thread_leave();
 }
 
-HAK_COLD void explicit_to_orphan(struct heap *h)
+/* Whoever frees one of its blocks meanwhile waits for the lock, and looks again. */
+static void slab_explicit_to_owned(struct heap *h, struct slab *s, struct heap *to)
 {
-    if (!explicit_enter(h))
-        return;
+    forget_samples(s);
+    if (s->listed)
+        slab_unlist(h, s);
+    slab_move(s, h, to);
+    if (!slab_is_full(s))
+        slab_list(to, s);
+}
+
+/* To the calling thread's own heap, or an ended one's, which is locked. */
+static void give_blocks(struct heap *h, struct heap *to)
+{
     leases_take_back(h);
+    heap_release_kept(h);
     while (h->parts.large != 0)
         explicit_unlink(h, slab_at(h->parts.large - 1));
-    each_slab(h, slab_explicit_to_owned);
-    registry_give_explicit(h, HEAP_ORPHAN);
+    each_slab(h, slab_explicit_to_owned, to);
+    registry_give_explicit(h);
+}
+
+HAK_COLD bool explicit_give_blocks(struct heap *h)
+{
+    struct heap *to = hak_thread.heap;
+    bool is_own = thread_enter() == 1 && to != &hak_empty_heap && lock_take(&to->lock);
+    if (!is_own)
+        to = registry_borrow();
+    bool gives = to != NULL && lock_take_if_safe(&h->lock);
+    if (gives)
+        give_blocks(h, to);
+    if (to != NULL)
+        heap_unlock_visited(to);
     thread_leave();
+    return gives;
 }

@@ -48,7 +48,7 @@ static bool in_handler(void)
 static bool fork_take(struct lock *l)
 {
     if (in_handler())
-        return lock_take_patiently(l);
+        return !lock_is_mine(l) && lock_take_patiently(l);
     for (uint64_t from = os_now_ms(); !lock_try(l); sched_yield()) {
         if (load_relaxed(&stalled_threads) != 0 || load_relaxed(&l->lost) ||
             os_now_ms() - from > patience_ms)
@@ -146,9 +146,15 @@ static void mark_if_mine(struct lock *l, bool is_stalled)
         store_relaxed(&l->stalled, is_stalled);
 }
 
+static void mark_heap_if_mine(struct heap *h, void *is_stalled)
+{
+    mark_if_mine(&h->lock, *(bool *)is_stalled);
+}
+
+/* The own heap's lock, or an explicit one's. */
 static void mark_interrupted(bool is_stalled)
 {
-    mark_if_mine(&hak_thread.heap->lock, is_stalled);
+    registry_each(mark_heap_if_mine, &is_stalled);
     for (int i = 0; i < FORK_LOCKS; i++)
         mark_if_mine(fork_lock_at(i), is_stalled);
 }
@@ -219,8 +225,6 @@ static bool settle_without_thread(struct heap *h)
     }
     if (load_relaxed(&h->state) == HEAP_SHARED || load_relaxed(&h->state) == HEAP_EXPLICIT)
         return false;
-    if (load_relaxed(&h->state) == HEAP_VACANT)
-        heap_release_kept(h);
     if (load_relaxed(&h->state) == HEAP_LIVE) {
         forget_thread_of(h);
         paged_limit(h, FIRST_PAGED); /* which notes that it keeps none */

@@ -32,7 +32,8 @@ static void take_back(struct lease *l, struct heap *of)
 {
     for (uint32_t class = 0; class < LEASED_CLASSES; class ++)
         put_some(&l->of_class[class], of, class, 0);
-    store_relaxed(&l->of, NULL);
+    /* release: its thread, which finds it empty without the lock, sees it so. */
+    store_release(&l->of, NULL);
     atomic_signal_fence(memory_order_seq_cst);
     of->parts.leases--;
 }
@@ -92,11 +93,14 @@ static void lease_end(struct lease *l)
 
 HAK_COLD void leases_end(struct heap *own)
 {
-    for (int i = 0; i < LEASES; i++) {
+    bool may = lease_enter();
+    for (int i = 0; i < LEASES && may; i++) {
         struct lease *l = load_relaxed(&own->leases[i]);
         if (l != NULL)
             lease_end(l);
     }
+    if (may)
+        lease_leave();
 }
 
 /* NULL: no memory. */
@@ -114,18 +118,19 @@ static struct lease *lease_new(struct heap *own)
     return l;
 }
 
-/* Another heap's in the same place ends. NULL: no memory, or a handler's, or one of a thread without a heap. */
+/* Another heap's in the same place ends. NULL: no memory, or that of a thread without a heap. */
 static HAK_NOINLINE struct lease *lease_make(struct heap *of)
 {
     struct heap *own = hak_thread.heap;
-    if (own == &hak_empty_heap || hak_thread.depth != 0)
+    if (own == &hak_empty_heap)
         return NULL;
     struct lease *l = load_relaxed(&own->leases[lease_place(of)]);
     if (l != NULL)
         lease_end(l);
     else if ((l = lease_new(own)) != NULL)
         store_release(&own->leases[lease_place(of)], l); /* and whoever finds it sees it empty */
-    return l != NULL && load_relaxed(&l->of) == NULL ? l : NULL;
+    /* acquire: pairs with take_back. */
+    return l != NULL && load_acquire(&l->of) == NULL ? l : NULL;
 }
 
 /* ---- a block ---- */
@@ -145,15 +150,10 @@ static void *fill(struct leased *l, void **blocks, uint32_t taken)
     return blocks[0];
 }
 
-void *lease_alloc(struct heap *of, uint32_t class, bool *zeroed)
+/* `l`: the lease to be filled, which may be none's yet; NULL: the block alone. */
+static void *alloc_locked(struct heap *of, struct lease *l, uint32_t class, bool *zeroed)
 {
     void *blocks[LEASED_MOST], *p = NULL;
-    *zeroed = false;
-    struct lease *l = class < LEASED_CLASSES ? lease_of(of) : NULL;
-    if (l != NULL && (p = leased_pop(&l->of_class[class])) != NULL)
-        return p;
-    if (l == NULL && class < LEASED_CLASSES)
-        l = lease_make(of);
     if (!explicit_enter(of))
         return NULL;
     if (load_relaxed(&of->state) == HEAP_EXPLICIT) {
@@ -165,6 +165,25 @@ void *lease_alloc(struct heap *of, uint32_t class, bool *zeroed)
     explicit_leave(of);
     if (p != NULL && !*zeroed)
         *(uintptr_t *)p = 0; /* no mark any more */
+    return p;
+}
+
+static void *alloc_leased(struct heap *of, uint32_t class, bool *zeroed)
+{
+    struct lease *l = lease_of(of);
+    void *p = l != NULL ? leased_pop(&l->of_class[class]) : NULL;
+    if (p != NULL)
+        return p;
+    return alloc_locked(of, l != NULL ? l : lease_make(of), class, zeroed);
+}
+
+void *lease_alloc(struct heap *of, uint32_t class, bool *zeroed)
+{
+    *zeroed = false;
+    if (class >= LEASED_CLASSES || !lease_enter())
+        return alloc_locked(of, NULL, class, zeroed);
+    void *p = alloc_leased(of, class, zeroed);
+    lease_leave();
     return p;
 }
 
@@ -195,29 +214,39 @@ static bool put_locked(struct heap *of, struct leased *l, uint32_t class, void *
     return is_here;
 }
 
-bool lease_free(struct heap *of, void *p)
+/* False: with the lock, because it is free, or there is no room, or no lease. */
+static bool push(struct heap *of, uint32_t class, void *p, struct leased **full)
 {
-    const struct slab *s = slab_of_unit(unit_of(p));
-    uint32_t class = s->class;
-    struct lease *l =
-        class < LEASED_CLASSES && load_relaxed(&s->sampled) == 0 && hak_thread.depth == 0
-            ? lease_of(of)
-            : NULL;
+    struct lease *l = lease_of(of);
     if (l == NULL)
-        return put_locked(of, NULL, class, p);
+        return false;
     struct leased *to = &l->of_class[class];
     size_t kept = load_relaxed(&to->kept);
     uintptr_t *first = p;
     if (HAK_UNLIKELY(*first == leased_mark(p))) {
         refuse_held(to, p);
-        return put_locked(of, NULL, class, p); /* where its slab knows it, if it is there */
+        return false; /* its slab knows it, if it is there */
     }
-    if (HAK_UNLIKELY(kept == LEASED_MOST))
-        return put_locked(of, to, class, p);
+    if (HAK_UNLIKELY(kept == LEASED_MOST)) {
+        *full = to;
+        return false;
+    }
     *first = leased_mark(p);
     to->blocks[kept] = p;
     store_relaxed(&to->kept, kept + 1);
     return true;
+}
+
+bool lease_free(struct heap *of, void *p)
+{
+    const struct slab *s = slab_of_unit(unit_of(p));
+    uint32_t class = s->class;
+    struct leased *full = NULL;
+    if (class >= LEASED_CLASSES || load_relaxed(&s->sampled) != 0 || !lease_enter())
+        return put_locked(of, NULL, class, p);
+    bool is_free = push(of, class, p, &full) || put_locked(of, full, class, p);
+    lease_leave();
+    return is_free;
 }
 
 /* ---- the child of a fork ---- */

@@ -25,6 +25,8 @@ struct leased {
 };
 
 struct lease {
+    /* Before them are slots, and free's fast path reads what is behind those of an empty magazine. */
+    void *behind_slots;
     _Atomic(struct heap *) of; /* NULL: no heap's, and empty */
     struct leased of_class[LEASED_CLASSES];
 };
@@ -54,7 +56,7 @@ HAK_INLINE struct lease *lease_of(const struct heap *of)
 /* What a block begins with that has been freed: in a lease its slab does not know it from one in use. */
 HAK_INLINE uintptr_t leased_mark(const void *p)
 {
-    return (uintptr_t)p ^ hak_region.key;
+    return (uintptr_t)p ^ hak_region.mark;
 }
 
 /* NULL: there is none. */
@@ -69,11 +71,31 @@ HAK_INLINE void *leased_pop(struct leased *l)
     return first;
 }
 
+/* Whether the thread may use its leases, until lease_leave: a handler that has interrupted that, or a slow path, may not. */
+HAK_INLINE bool lease_enter(void)
+{
+    if (HAK_UNLIKELY(hak_thread.leasing || hak_thread.depth != 0))
+        return false;
+    hak_thread.leasing = true;
+    atomic_signal_fence(memory_order_seq_cst);
+    return true;
+}
+
+HAK_INLINE void lease_leave(void)
+{
+    atomic_signal_fence(memory_order_seq_cst);
+    hak_thread.leasing = false;
+}
+
 /* A block of the class that is in the thread's lease of that heap; NULL: none is. */
 HAK_INLINE void *lease_pop(const struct heap *of, uint32_t class)
 {
+    if (!lease_enter())
+        return NULL;
     struct lease *l = lease_of(of);
-    return HAK_LIKELY(l != NULL) ? leased_pop(&l->of_class[class]) : NULL;
+    void *p = HAK_LIKELY(l != NULL) ? leased_pop(&l->of_class[class]) : NULL;
+    lease_leave();
+    return p;
 }
 
 /* A block of the class, below FIRST_PAGED; NULL: no memory, or a lock cannot be had. `*zeroed`: it reads as zeros. */

@@ -124,17 +124,12 @@ static struct heap *make_heap(enum heap_state state)
     return h;
 }
 
-HAK_INLINE void count_heap(void)
-{
-    store_relaxed(&hak_heaps, load_relaxed(&hak_heaps) + 1);
-}
-
 static void push_all(struct heap *h)
 {
     h->all_next = load_relaxed(&registry.all);
     store_release(&registry.all, h);
     if (load_relaxed(&h->state) != HEAP_EXPLICIT)
-        count_heap();
+        store_relaxed(&hak_heaps, load_relaxed(&hak_heaps) + 1);
 }
 
 /* In the child of a handler that forks within one of these two the list is made anew (registry_restart). Some of it may be
@@ -399,26 +394,25 @@ HAK_COLD struct heap *registry_take_explicit(void)
     return h;
 }
 
-/* Likewise: see pop. */
-HAK_COLD void registry_give_explicit(struct heap *h, enum heap_state to)
+static void push_vacant(struct heap *h)
 {
-    uint64_t had[CLASS_WORDS];
+    h->orphan_next = registry.vacant;
+    atomic_signal_fence(memory_order_seq_cst);
+    registry.vacant = h;
+}
+
+/* Likewise: see pop. */
+HAK_COLD void registry_give_explicit(struct heap *h)
+{
     store_relaxed(&h->passing, &hak_thread);
     atomic_signal_fence(memory_order_seq_cst);
-    set_state(h, to);
+    set_state(h, HEAP_VACANT);
     heap_show_thread(h);
-    __builtin_memcpy(had, h->had, sizeof had);
-    heap_unlock_visited(h);
+    inbox_drain(h, false); /* what handlers have freed meanwhile */
+    heap_unlock(h);
     if (!lock_take_if_safe(&registry.lock))
         return;
-    if (to == HEAP_ORPHAN) {
-        count_heap();
-        push_orphan(h, had);
-    } else {
-        h->orphan_next = registry.vacant;
-        atomic_signal_fence(memory_order_seq_cst);
-        registry.vacant = h;
-    }
+    push_vacant(h);
     atomic_signal_fence(memory_order_seq_cst);
     store_relaxed(&h->passing, NULL);
     lock_release(&registry.lock);
@@ -428,29 +422,25 @@ HAK_COLD void registry_restart(bool (*has_no_thread)(struct heap *h))
 {
     registry.orphans = registry.vacant = NULL;
     for (struct heap *h = registry_first(); h != NULL; h = h->all_next) {
-        if (has_no_thread(h)) {
-            if (load_relaxed(&h->state) == HEAP_VACANT)
-                count_heap();
-            set_state(h, HEAP_ORPHAN);
-            push_orphan(h, h->had);
+        if (!has_no_thread(h))
+            continue;
+        if (load_relaxed(&h->state) == HEAP_VACANT) {
+            push_vacant(h);
+            continue;
         }
+        set_state(h, HEAP_ORPHAN);
+        push_orphan(h, h->had);
     }
 }
 
 /* ---- stage 1 ---- */
 
 /* Both locks are held. */
-static struct slab *slab_orphaned_to_owned(struct heap *from, struct heap *to, uint32_t class)
+void slab_move(struct slab *s, struct heap *from, struct heap *to)
 {
-    uint32_t link = from->classes[class].list;
-    if (link == 0 || load_relaxed(&from->state) != HEAP_ORPHAN)
-        return NULL;
-    struct slab *s = slab_at(link - 1);
-    slab_kept_to_used(from, s);
-    slab_unlist(from, s);
+    uint32_t class = s->class, touched = slab_touched_pages(s, s->high);
     from->classes[class].slabs--;
     from->classes[class].used -= s->used;
-    uint32_t touched = slab_touched_pages(s, s->high);
     from->classes[class].touched -= touched;
     from->classes[class].purged -= s->purged;
     to->classes[class].slabs++;
@@ -465,7 +455,19 @@ static struct slab *slab_orphaned_to_owned(struct heap *from, struct heap *to, u
     to->used_bytes += bytes;
     store_relaxed(&s->heap, to);
     for (uint32_t i = 0; i < hak_classes[class].units; i++)
-        unit_set_word(link - 1 + i, (uintptr_t)magazine_of(to, class));
+        unit_set_word(slab_unit(s) + i, (uintptr_t)magazine_of(to, class));
+}
+
+/* Likewise. */
+static struct slab *slab_orphaned_to_owned(struct heap *from, struct heap *to, uint32_t class)
+{
+    uint32_t link = from->classes[class].list;
+    if (link == 0 || load_relaxed(&from->state) != HEAP_ORPHAN)
+        return NULL;
+    struct slab *s = slab_at(link - 1);
+    slab_kept_to_used(from, s);
+    slab_unlist(from, s);
+    slab_move(s, from, to);
     count(to, COUNTER_pool_stage1, 1);
     return s;
 }

@@ -31,8 +31,11 @@ struct heap *registry_take_shared(void);
 
 /* A heap for the program, with nothing in it; NULL: no memory. */
 struct heap *registry_take_explicit(void);
-/* Such a heap, locked, is released: as one without anything (HEAP_VACANT), or as an ended thread's (HEAP_ORPHAN). */
-void registry_give_explicit(struct heap *h, enum heap_state to);
+/* Such a heap, locked, of which no block is in use, is released. */
+void registry_give_explicit(struct heap *h);
+
+/* With both locks held: a slab that is on no list becomes another heap's. */
+void slab_move(struct slab *s, struct heap *from, struct heap *to);
 
 /* Stage 1: a slab with free blocks of the class out of an orphan, now h's; not on a list yet.
  * NULL: there is none. With h's lock held. */
@@ -55,7 +58,8 @@ enum { MANY_HEAPS = 8 };
 /* Calls `visit` for every heap. */
 void registry_each(void (*visit)(struct heap *h, void *context), void *context);
 
-/* In the child of a fork. Every heap of which has_no_thread says so, which is called once for each, is an orphan now. */
+/* In the child of a fork. Every heap of which has_no_thread says so, which is called once for each, is an orphan now, or
+ * vacant still. */
 void registry_restart(bool (*has_no_thread)(struct heap *h));
 
 #endif

@@ -106,8 +106,12 @@ HAK_INLINE uintptr_t word_or_none(size_t unit)
     return HAK_LIKELY(unit < hak_region.units) ? unit_word(unit) : WORD_NONE;
 }
 
-static size_t size_for_word(uintptr_t word)
+/* Of a block: its size, if it is a slab's. */
+static size_t size_in_unit(size_t unit)
 {
+    uintptr_t word = word_or_none(unit);
+    if (word == WORD_EXPLICIT)
+        return hak_classes[slab_of_unit(unit)->class].size;
     return word > WORD_TAG_MAX ? hak_classes[class_of_word(word)].size : 0;
 }
 
@@ -179,7 +183,7 @@ static void parcel_delete(struct reception *r, struct parcel *c)
     else if (heap_of_word(word) == r->heap)
         receive_one(r, c);
     else
-        inbox_push(heap_of_word(word), c, size_for_word(word));
+        inbox_push(heap_of_word(word), c, size_in_unit(unit_of(c)));
 }
 
 /* Blocks of its class, one after the other, go from the parcel straight into the magazine that is to be filled. */
@@ -231,7 +235,7 @@ static bool open_node(struct reception *r, struct block *node)
 {
     struct parcel *c = (struct parcel *)node_memory(node);
     if (!is_parcel(node)) {
-        r->bytes += size_for_word(word_or_none(unit_of(node)));
+        r->bytes += size_in_unit(unit_of(node));
         receive_one(r, node);
         return true;
     }

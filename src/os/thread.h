@@ -30,6 +30,8 @@ struct thread {
     uint8_t until_look;
     /* The thread is about to fork and holds every lock: taking and releasing are no-ops for it. */
     bool holds_all;
+    /* It is at its leases of explicit heaps (heap/lease.h). */
+    bool leasing;
 };
 
 extern _Thread_local struct thread hak_thread __attribute__((visibility("hidden")));

@@ -69,6 +69,8 @@ static void show_sums(struct live_area *a, uint64_t now)
     store_relaxed(&p->intervals, sampler.intervals);
     store_relaxed(&p->sampled_live, sampler.sampled);
     store_relaxed(&p->sampled_unit_bytes, (uint64_t)arena_units() * UNIT_SIZE);
+    store_relaxed(&p->apart_blocks, (uint64_t)sampler.apart_blocks);
+    store_relaxed(&p->apart_bytes, (uint64_t)sampler.apart_bytes);
     store_relaxed(&p->guarded, guarded.taken);
     store_relaxed(&p->guarded_bytes, (uint64_t)guarded.bytes);
     store_relaxed(&p->changed_ms, now);
@@ -318,13 +320,16 @@ static void *take_locked(const struct request *q, uint32_t class, bool *zeroed)
     void *p = take_block(q, class, zeroed);
     if (p == NULL)
         return NULL;
-    if (!record(q, p, hak_classes[class].size)) {
-        give_block(p);
-        return NULL;
-    }
+    /* Before it is recorded, which shows the sums. */
+    size_t usable = sampled_usable(p);
     sampler.apart_blocks++;
-    sampler.apart_bytes += sampled_usable(p);
-    return p;
+    sampler.apart_bytes += usable;
+    if (record(q, p, hak_classes[class].size))
+        return p;
+    sampler.apart_blocks--;
+    sampler.apart_bytes -= usable;
+    give_block(p);
+    return NULL;
 }
 
 void *sampled_alloc(struct sampler *s, size_t size, uint32_t class, bool *zeroed)

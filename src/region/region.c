@@ -204,6 +204,7 @@ bool region_init(void)
         ready = choose_window();
         if (ready) {
             hak_region.key = os_secret();
+            hak_region.mark = os_secret();
             region.with_super = EARLY_SUPERS;
             /* The bound comes last and without the words it guards it would be a lie. */
             hak_region.units = hak_region.granules * GRANULE_UNITS;

@@ -49,7 +49,8 @@ struct region {
     struct super *supers;     /* granule 0's: super_at (super.h) */
     size_t granules;
     size_t page_size;
-    uintptr_t key; /* random: what cannot be guessed hangs on it (front/seal.h, front/secure.c) */
+    uintptr_t key;  /* random: what cannot be guessed hangs on it (front/seal.h, front/secure.c) */
+    uintptr_t mark; /* another, which freed blocks show (heap/lease.h) */
 };
 
 extern struct region hak_region __attribute__((visibility("hidden")));

@@ -202,28 +202,36 @@ static void an_end_gives_all_back(void **state)
     hak_heap_destroy(as_program(other));
 }
 
-/* What was an explicit heap's is taken by the next thread. */
-static void a_deleted_heap_is_an_orphan(void **state)
+/* The thread's own heap has its blocks, and the next explicit one its struct. */
+static void a_deleted_heap_gives_its_blocks(void **state)
 {
     (void)state;
-    struct heap *other = front_heap_new();
-    void *p = hak_heap_malloc(as_program(other), SIZE);
-    uint32_t heaps = registry_heaps();
+    enum { MANY_SMALL = 3000 };
+    static void *blocks[MANY_SMALL];
+    struct heap *other = front_heap_new(), *own = hak_thread.heap;
+    for (size_t i = 0; i < MANY_SMALL; i++)
+        blocks[i] = hak_heap_malloc(as_program(other), SIZE);
+    void *large = hak_heap_malloc(as_program(other), LARGE);
+    uint32_t heaps = registry_heaps(), class = class_of(blocks[0]);
+    size_t before = own->classes[class].used, slabs = own->classes[class].slabs;
+    assert_int_not_equal(other->parts.full, 0);
     hak_heap_delete(as_program(other));
-    assert_int_equal(load_relaxed(&other->state), HEAP_ORPHAN);
-    assert_int_equal(registry_heaps(), heaps + 1);
-    assert_ptr_equal(heap_of_word(unit_word(unit_of(p))), other);
-    assert_int_equal(other->classes[class_of(p)].used, 1);
-    thread_enter();
-    struct heap *next = registry_attach();
-    assert_ptr_equal(next, other);
-    store_relaxed(&next->passing, NULL);
-    thread_leave();
-    free_as(next, p);
-    thread_enter();
-    registry_abandon(next);
-    thread_leave();
-    assert_null(load_relaxed(&next->passing));
+    assert_int_equal(load_relaxed(&other->state), HEAP_VACANT);
+    assert_int_equal(registry_heaps(), heaps);
+    assert_int_equal(own->classes[class].used, before + MANY_SMALL);
+    assert_true(own->classes[class].slabs > slabs + 1);
+    assert_int_equal(other->used_bytes, 0);
+    assert_int_equal(other->parts.large, 0);
+    assert_null(hak_heap_of(large));
+    for (size_t i = 0; i < MANY_SMALL; i++) {
+        assert_ptr_equal(heap_of_word(unit_word(unit_of(blocks[i]))), own);
+        hak_free(blocks[i]);
+    }
+    hak_free(large);
+    front_trim();
+    assert_int_equal(own->classes[class].used, before);
+    assert_ptr_equal(front_heap_new(), other);
+    hak_heap_destroy(as_program(other));
 }
 
 static void explicit_heaps_are_not_counted(void **state)
@@ -272,6 +280,47 @@ static void a_handler_gets_no_block(void **state)
     in_handler(alloc_nothing, NULL);
     assert_non_null(alloc(20000));
     assert_non_null(alloc(LARGE));
+}
+
+/* What a handler does that has interrupted the use of a lease. */
+static void a_handler_leaves_leases_alone(void **state)
+{
+    (void)state;
+    void *p = alloc(SIZE);
+    uint32_t class = class_of(p);
+    struct lease *l = lease_of(h);
+    size_t before = kept(l, class), out = used(class);
+    assert_true(lease_enter());
+    void *q = alloc(SIZE);
+    assert_ptr_not_equal(q, p);
+    assert_int_equal(kept(l, class), before);
+    assert_int_equal(used(class), out + 1);
+    hak_free(q);
+    assert_int_equal(kept(l, class), before);
+    assert_int_equal(used(class), out);
+    lease_leave();
+    hak_free(p);
+    assert_int_equal(kept(l, class), before + 1);
+}
+
+/* It was freed in a handler while its heap's lock was held by who then deleted the heap. */
+static void what_a_handler_freed_goes_with_a_deleted_heap(void **state)
+{
+    (void)state;
+    static const size_t sizes[] = {SIZE, 2000, LARGE, 3 * MIB};
+    for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++) {
+        struct heap *other = front_heap_new(), *first = h;
+        void *p = hak_heap_malloc(as_program(other), sizes[i]);
+        h = other;
+        in_handler(free_it, p);
+        h = first;
+        assert_at(!inbox_is_empty(other), sizes[i]);
+        hak_heap_delete(as_program(other));
+        assert_at(inbox_is_empty(other), sizes[i]);
+        assert_at(load_relaxed(&other->inbox_bytes) == 0, sizes[i]);
+        front_trim();
+        assert_at(load_relaxed(&hak_thread.heap->inbox_bytes) == 0, sizes[i]);
+    }
 }
 
 static void what_a_handler_frees_waits_in_the_inbox(void **state)
@@ -362,8 +411,7 @@ static void a_child_has_the_heap(void **state)
     pthread_join(thread, NULL);
 }
 
-/* The list of those without anything may be half changed: they are orphans there. */
-static void a_child_has_no_vacant_heap(void **state)
+static void a_child_has_the_vacant_heaps(void **state)
 {
     (void)state;
     struct heap *other = front_heap_new();
@@ -371,8 +419,11 @@ static void a_child_has_no_vacant_heap(void **state)
     assert_int_equal(load_relaxed(&other->state), HEAP_VACANT);
     pid_t child = fork();
     assert_true(child >= 0);
-    if (child == 0)
-        _exit(load_relaxed(&other->state) != HEAP_ORPHAN || front_heap_new() == other);
+    if (child == 0) {
+        struct heap *newest = registry_first();
+        bool is_right = load_relaxed(&other->state) == HEAP_VACANT && front_heap_new() != NULL;
+        _exit(!is_right || registry_first() != newest); /* no heap was made */
+    }
     int status;
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
@@ -388,14 +439,16 @@ int main(void)
         ON_A_HEAP(numbers_leave_out_what_is_leased),
         ON_A_HEAP(full_slabs_are_found_again),
         ON_A_HEAP(an_end_gives_all_back),
-        ON_A_HEAP(a_deleted_heap_is_an_orphan),
+        ON_A_HEAP(a_deleted_heap_gives_its_blocks),
         ON_A_HEAP(explicit_heaps_are_not_counted),
         ON_A_HEAP(a_thread_s_end_ends_its_leases),
         ON_A_HEAP(a_lease_passes_to_another_heap),
         ON_A_HEAP(a_handler_gets_no_block),
+        ON_A_HEAP(a_handler_leaves_leases_alone),
         ON_A_HEAP(what_a_handler_frees_waits_in_the_inbox),
+        ON_A_HEAP(what_a_handler_freed_goes_with_a_deleted_heap),
         ON_A_HEAP(a_child_has_the_heap),
-        ON_A_HEAP(a_child_has_no_vacant_heap),
+        ON_A_HEAP(a_child_has_the_vacant_heaps),
         ON_A_HEAP(blocks_come_from_a_lease),
         ON_A_HEAP(a_full_lease_gives_half_back),
         ON_A_HEAP(addresses_are_explained),

@@ -21,8 +21,6 @@ WRAP = 1 << 64
 ORIGINS = {0: "default", 1: "environment", 2: "program"}
 # Of heaps, and some of threads without one; each may have wrapped, their sum has not.
 SHARED = ("run_bytes", "run_blocks", "inbox_bytes")
-# Blocks up to this size lie among sampled ones when they are sampled, not in their class' slabs.
-SAMPLED_APART_MAX = UNIT
 COUNTER_ROW = re.compile(r'^COUNTER\((\w+), "([^"]*)"\)', re.MULTILINE)
 
 
@@ -434,11 +432,6 @@ def numbers_of(area: Area, pid: int | None) -> Numbers:
     counters = [name for name in heaps.names if name in counter_texts()]
     rows = heaps.rows()
     blocks = area.table("blocks")
-    apart = [
-        usable
-        for address, usable in zip(blocks.column("address"), blocks.column("usable"), strict=True)
-        if address and usable <= SAMPLED_APART_MAX
-    ]
     sizes = area.table("classes").column("size")
     return Numbers(
         pid=number(process, "pid") if pid is None else pid,
@@ -452,8 +445,8 @@ def numbers_of(area: Area, pid: int | None) -> Numbers:
         sites=area.table("sites").used,
         allocated=sum(area.table("sites").column("total_objects")) // OBJECT,
         sampled=sum(map(bool, blocks.column("address"))),
-        apart_blocks=len(apart),
-        apart_bytes=sum(apart),
+        apart_blocks=number(process, "apart_blocks"),
+        apart_bytes=number(process, "apart_bytes"),
         status=None if pid is None else status(pid),
         now_ms=_moment(area, process) if pid is None else clock_ms(),
     )

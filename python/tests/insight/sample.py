@@ -26,6 +26,8 @@ PROCESS = {
     "interval": 512 * 1024,
     "samples": 40,
     "sampled_live": 10 * MIB,
+    "apart_blocks": 1,
+    "apart_bytes": 64,
     "sampled_peak": 12 * MIB,
 }
 

@@ -343,6 +343,49 @@ static void test_heaps_in_turn(void)
     CHECK_AT(resident_bytes() < before + 16 * MIB, (resident_bytes() - before) / KIB);
 }
 
+/* Nor with the number of those that were deleted. */
+static void test_deleted_in_turn(void)
+{
+    struct hak_stats before = {0}, after = {0};
+    for (int i = 0; i < 6000; i++) {
+        hak_heap *heap = new_heap();
+        void *block = hak_heap_malloc(heap, 100);
+        hak_heap_delete(heap);
+        free(block);
+        if (i == 3000) { /* by now what waits in the build `secure` does */
+            hak_stats_get(&before, sizeof before);
+        }
+    }
+    hak_stats_get(&after, sizeof after);
+    CHECK_AT(after.heaps <= before.heaps, after.heaps);
+    CHECK_AT(after.super_bytes <= before.super_bytes, after.super_bytes);
+}
+
+/* What a heap had that is destroyed goes back also where nothing else is freed. */
+static void test_memory_goes_back(void)
+{
+#ifdef HAK_TEST_LINKED
+    return; /* what is resident is the sanitizer's */
+#endif
+    hak_heap *heap = new_heap();
+    hak_purge();
+    const size_t before = resident_bytes();
+    for (size_t i = 0; i < 100 * KIB; i++) {
+        void *block = hak_heap_malloc(heap, 1000);
+        CHECK(block != NULL);
+        memset(block, 1, 1000);
+    }
+    CHECK(resident_bytes() > before + 80 * MIB);
+    hak_heap_destroy(heap);
+    for (int i = 0; resident_bytes() > before + 40 * MIB; i++) {
+        CHECK_AT(i < 3000, resident_bytes() / MIB);
+        usleep(10000);
+        heap = new_heap();
+        CHECK(hak_heap_malloc(heap, 100) != NULL);
+        hak_heap_destroy(heap);
+    }
+}
+
 /* More heaps than a thread has leases. */
 static void test_heaps_by_turns(void)
 {
@@ -499,6 +542,8 @@ int main(void)
     test_delete();
     test_heaps_in_turn();
     test_heaps_by_turns();
+    test_deleted_in_turn();
+    test_memory_goes_back();
     test_threads();
     run_threads(make_and_destroy);
     test_fork();

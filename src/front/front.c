@@ -486,6 +486,7 @@ HAK_INLINE bool free_noted(void *p)
     return noted;
 }
 
+/* An explicit heap's block. What its slab or line says may be another's by the time that its lock is had. */
 static HAK_COLD void free_explicit(struct heap *owner, void *p, uintptr_t word)
 {
     if (word == WORD_EXPLICIT) {
@@ -585,8 +586,7 @@ static HAK_NOINLINE void *resize_pages(void *p, uintptr_t word, size_t old, size
     struct slab *s = slab_at(unit_of(p));
     bool sampled = load_relaxed(&s->sampled) != 0;
     uint32_t record = sampled ? sampled_detach(p) : 0;
-    store_relaxed(&s->sampled,
-                  (uint8_t) false); /* once the block has moved, the line is another's */
+    store_relaxed(&s->sampled, (uint8_t)0); /* once the block has moved, the line is another's */
     if (word == WORD_RUN && keeps_kind(SLAB_MAX, old, size) && size <= RUN_MAX)
         q = run_resize(h, unit_of(p), size) ? p : NULL;
     else if (word == WORD_BIG && keeps_kind(RUN_MAX, old, size) && size <= PTRDIFF_MAX) {
@@ -595,7 +595,7 @@ static HAK_NOINLINE void *resize_pages(void *p, uintptr_t word, size_t old, size
         purge_note_big();
     }
     if (sampled && sampled_settle(record, q == NULL))
-        store_relaxed(&s->sampled, (uint8_t) true);
+        store_relaxed(&s->sampled, (uint8_t)1);
     if (q != NULL) { /* what is resized counts as another request */
         (void)count_words(words_of(size));
         note_pages(h, q, size);

@@ -179,7 +179,8 @@ HAK_COLD bool explicit_receive(struct heap *h, void *p, uintptr_t word)
         explicit_put(h, slab_of_unit(unit)->class, &p, 1);
         return true;
     }
-    if (word != WORD_RUN && word != WORD_BIG)
+    uint32_t state = load_relaxed(&h->state);
+    if ((word != WORD_RUN && word != WORD_BIG) || (state != HEAP_EXPLICIT && state != HEAP_VACANT))
         return false;
     if (owner == h) /* else the heap has ended since, and given its blocks away */
         explicit_unlink(h, s);

@@ -1,7 +1,5 @@
 #include "heap/lease.h"
 
-#include <string.h>
-
 #include "heap/put.h"
 #include "heap/registry.h"
 
@@ -32,7 +30,8 @@ static void take_back(struct lease *l, struct heap *of)
 {
     for (uint32_t class = 0; class < LEASED_CLASSES; class ++)
         put_some(&l->of_class[class], of, class, 0);
-    /* release: its thread, which finds it empty without the lock, sees it so. */
+    /* release: its thread, which finds it empty without the lock, sees it so.
+     * model: no scenario notices relaxed; `kept` must not become 0 after the thread has filled it anew. */
     store_release(&l->of, NULL);
     atomic_signal_fence(memory_order_seq_cst);
     of->parts.leases--;
@@ -103,6 +102,13 @@ HAK_COLD void leases_end(struct heap *own)
         lease_leave();
 }
 
+static void lease_clear(struct lease *l)
+{
+    for (uint32_t class = 0; class < LEASED_CLASSES; class ++)
+        store_relaxed(&l->of_class[class].kept, (size_t)0);
+    store_relaxed(&l->of, NULL);
+}
+
 /* NULL: no memory. */
 static struct lease *lease_new(struct heap *own)
 {
@@ -111,7 +117,7 @@ static struct lease *lease_new(struct heap *own)
     if (lock_take(&own->lock)) {
         l = (struct lease *)(void *)slots_take(own, LEASE_SLOTS);
         if (l != NULL)
-            memset(l, 0, sizeof *l);
+            lease_clear(l);
         heap_unlock(own);
     }
     thread_leave();
@@ -129,7 +135,8 @@ static HAK_NOINLINE struct lease *lease_make(struct heap *of)
         lease_end(l);
     else if ((l = lease_new(own)) != NULL)
         store_release(&own->leases[lease_place(of)], l); /* and whoever finds it sees it empty */
-    /* acquire: pairs with take_back. */
+    /* acquire: pairs with take_back.
+     * model: see there. */
     return l != NULL && load_acquire(&l->of) == NULL ? l : NULL;
 }
 
@@ -256,6 +263,6 @@ HAK_COLD void leases_forget(struct heap *h)
     for (int i = 0; i < LEASES; i++) {
         struct lease *l = load_relaxed(&h->leases[i]);
         if (l != NULL)
-            memset(l, 0, sizeof *l);
+            lease_clear(l);
     }
 }

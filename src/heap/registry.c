@@ -364,17 +364,18 @@ HAK_COLD struct heap *registry_take_shared(void)
 
 /* ---- explicit heaps ---- */
 
-/* Makes one that has nothing the program's. */
-HAK_INLINE void vacant_to_explicit(struct heap *h)
+/* Makes one that has nothing the program's. False: it is lost. */
+HAK_INLINE bool vacant_to_explicit(struct heap *h)
 {
     if (!lock_take(&h->lock))
-        return;
+        return false;
     set_state(h, HEAP_EXPLICIT);
     h->tid = hak_thread.id;
     heap_show_thread(h);
     heap_unlock(h);
     atomic_signal_fence(memory_order_seq_cst);
     store_relaxed(&h->passing, NULL);
+    return true;
 }
 
 HAK_COLD struct heap *registry_take_explicit(void)
@@ -383,10 +384,8 @@ HAK_COLD struct heap *registry_take_explicit(void)
         return NULL;
     struct heap *h = pop(&registry.vacant);
     lock_release(&registry.lock);
-    if (h != NULL) {
-        vacant_to_explicit(h);
-        return h;
-    }
+    if (h != NULL)
+        return vacant_to_explicit(h) ? h : NULL;
     h = make_heap(HEAP_EXPLICIT);
     if (h == NULL || !publish(h))
         return NULL;

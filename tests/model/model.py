@@ -43,14 +43,15 @@ FLAGS = [
 MUTATED = [
     "os/lock.h", "os/lock.c", "heap/remote.c", "heap/registry.c", "heap/registry.h",
     "heap/fork.c", "heap/heap.h", "heap/heap.c", "heap/show.c", "super/super.c",
-    "region/region.c", "region/region.h", "slab/slab.c", "live/live.h", "live/live.c", "mind/log.c",
+    "heap/lease.c", "heap/lease.h", "region/region.c", "region/region.h", "slab/slab.c", "live/live.h", "live/live.c", "mind/log.c",
 ]  # fmt: skip
 
 # The scenarios that are asked first.
 NEAREST = {
     "os": "lock", "super": "super", "region": "region", "slab": "live", "live": "live",
     "mind": "mind", "heap/registry.c": "registry", "heap/registry.h": "shared",
-    "heap/fork.c": "fork", "heap/remote.c": "orphan",
+    "heap/fork.c": "fork", "heap/remote.c": "orphan", "heap/lease.c": "lease",
+    "heap/lease.h": "lease",
     "heap/heap.h": "live", "heap/show.c": "live",
 }  # fmt: skip
 

@@ -149,8 +149,9 @@ static uint32_t batch_for(uint32_t class)
 }
 
 /* The lowest is the first to be taken from the lease. */
-static void *fill(struct leased *l, void **blocks, uint32_t taken)
+static void *fill(struct lease *lease, uint32_t class, void **blocks, uint32_t taken)
 {
+    struct leased *l = &lease->of_class[class];
     for (size_t i = 0; i + 1 < taken; i++)
         l->blocks[i] = blocks[taken - 1 - i];
     store_relaxed(&l->kept, (size_t)taken - 1);
@@ -167,7 +168,8 @@ static void *alloc_locked(struct heap *of, struct lease *l, uint32_t class, bool
         if (l != NULL && load_relaxed(&l->of) == NULL)
             lease_begin(l, of);
         uint32_t taken = explicit_take(of, class, blocks, l != NULL ? batch_for(class) : 1, zeroed);
-        p = taken > 1 ? fill(&l->of_class[class], blocks, taken) : taken == 1 ? blocks[0] : NULL;
+        if (taken != 0)
+            p = l != NULL ? fill(l, class, blocks, taken) : blocks[0];
     }
     explicit_leave(of);
     if (p != NULL && !*zeroed)

@@ -93,6 +93,18 @@ void heap_show(struct heap *h)
     os_restore_signals(&signals);
 }
 
+/* Where they are, for who reads a heap's memory: live/tables.def. */
+#define OUTBOXES_SHOWN                                                                             \
+    ((uint64_t)offsetof(struct heap, outbox) | (uint64_t)OUTBOXES << 16 |                          \
+     (uint64_t)sizeof(struct outbox) << 32 | (uint64_t)PARCEL_BYTES_MAX << 48)
+_Static_assert(offsetof(struct outbox, last) == 2 * sizeof(uint64_t) &&
+                   offsetof(struct outbox, room) == 3 * sizeof(uint64_t) &&
+                   offsetof(struct heap, aside_bytes) == offsetof(struct heap, outbox) +
+                                                             sizeof(struct outbox[OUTBOXES]) +
+                                                             sizeof(void *) &&
+                   offsetof(struct heap, outbox) < 1 << 16 && PARCEL_BYTES_MAX < 1 << 16,
+               "as live/tables.def says");
+
 static void show_classes(struct live_area *a)
 {
     for (uint32_t class = 0; class < CLASS_COUNT; class ++) {
@@ -103,6 +115,7 @@ static void show_classes(struct live_area *a)
     store_relaxed(&a->header.tables[LIVE_TABLE_classes].used, CLASS_COUNT);
     store_relaxed(&a->process[0].magazines_at, (uint32_t)magazine_offset(0));
     store_relaxed(&a->process[0].magazine_stride, (uint32_t)sizeof(struct magazine));
+    store_relaxed(&a->process[0].unsent, OUTBOXES_SHOWN);
 }
 
 static void make_area(void)

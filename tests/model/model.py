@@ -43,7 +43,8 @@ FLAGS = [
 MUTATED = [
     "os/lock.h", "os/lock.c", "heap/remote.c", "heap/registry.c", "heap/registry.h",
     "heap/fork.c", "heap/heap.h", "heap/heap.c", "heap/show.c", "super/super.c",
-    "heap/lease.c", "heap/lease.h", "region/region.c", "region/region.h", "slab/slab.c", "live/live.h", "live/live.c", "mind/log.c",
+    "heap/lease.c", "heap/lease.h", "region/region.c", "region/region.h", "slab/slab.c",
+    "live/live.h", "live/live.c", "mind/log.c",
 ]  # fmt: skip
 
 # The scenarios that are asked first.

@@ -52,10 +52,12 @@ class Sampled:
 class Holdings:
     """The area's counts by what they mean here."""
 
-    def __init__(self, area: Area, lengths: Lengths | None = None) -> None:
-        """`lengths`: of magazines, if they are known better than the area does."""
+    def __init__(self, area: Area, lengths: Lengths | None = None, unsent: int = 0) -> None:
+        """`lengths`: of magazines, if they are known better than the area does. `unsent`: bytes
+        that threads have freed of others' blocks and not sent."""
         self.area = area
         self.lengths = lengths
+        self.unsent = unsent
         self.page = area.row("process")
         self.page_size = self.count("page_size")
         self._heaps = area.table("heaps").rows()

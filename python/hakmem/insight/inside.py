@@ -246,7 +246,8 @@ class Inside:
         sampled = holdings.sampled
         self.sampled = min(self.seen.sampled, sampled.usable)
         self.sampled_rounding = min(self.sampled, sampled.usable - sampled.requested)
-        self.inbox = min(self.live_slabs, sum(heap.inbox for heap in holdings.heaps))
+        arrived = sum(heap.inbox for heap in holdings.heaps)
+        self.inbox = min(self.live_slabs, arrived + holdings.unsent)
 
     @property
     def untouched(self) -> int:

@@ -1,7 +1,9 @@
-"""How long magazines are at this very moment, where the kernel lets one read the process' memory.
+"""How long magazines are at this very moment, and what threads have freed of other heaps' blocks
+but not sent yet, where the kernel lets one read the process' memory.
 
-The live area knows a magazine's length since its last refill or flush only: the fast paths tell
-nobody. Reading stops nothing and attaches to nothing, but the kernel may reserve it to root (Yama).
+The live area knows a magazine's length since its last refill or flush only, and nothing of what is
+not sent: the fast paths tell nobody. Reading stops nothing and attaches to nothing, but the kernel
+may reserve it to root (Yama).
 """
 
 import os
@@ -13,6 +15,9 @@ from hakmem.insight.smaps import proc
 POINTER = 8
 # Of a magazine: where its newest block's slot is, and one past the oldest one's.
 ENDS = struct.Struct("<QQ")
+# An outbox; what stands behind the last one (src/live/tables.def).
+OUTBOX = struct.Struct("<QQQQ")
+ASIDE = struct.Struct("<QQ")
 # No magazine is as long as that: such words are being changed.
 LENGTH_MOST = 1 << 16
 
@@ -36,6 +41,34 @@ def read_lengths(pid: int, area: Area) -> Lengths | None:
     except OSError:
         return None
     return found
+
+
+def read_unsent(pid: int, area: Area) -> int:
+    """Bytes of blocks in outboxes; 0 if that cannot be known."""
+    shown = area.row("process").get("unsent")
+    if not isinstance(shown, int) or shown == 0:
+        return 0
+    at, count = shown & 0xFFFF, shown >> 16 & 0xFFFF
+    stride, parcel = shown >> 32 & 0xFFFF, shown >> 48
+    size = count * stride + ASIDE.size
+    total = 0
+    try:
+        with (proc(pid) / "mem").open("rb", buffering=0) as memory:
+            for row in area.table("heaps").rows():
+                data = os.pread(memory.fileno(), size, number(row, "address") + at)
+                total += unsent_in(data, count, stride, parcel)
+    except OSError:
+        return 0
+    return total
+
+
+def unsent_in(data: bytes, count: int, stride: int, parcel: int) -> int:
+    found = ASIDE.unpack_from(data, count * stride)[1]
+    for at in range(0, count * stride, stride):
+        _, _, last, room = OUTBOX.unpack_from(data, at)
+        if last and room <= parcel:  # else it is being changed
+            found += parcel - room
+    return int(found)
 
 
 def lengths_in(data: bytes, stride: int) -> tuple[int, ...]:

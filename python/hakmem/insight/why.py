@@ -21,7 +21,7 @@ from hakmem.insight.inside import (
     model,
     window_of,
 )
-from hakmem.insight.magazines import Lengths, read_lengths
+from hakmem.insight.magazines import Lengths, read_lengths, read_unsent
 from hakmem.insight.outside import not_ours, unknown_stacks
 from hakmem.insight.rows import Row, clamped
 from hakmem.insight.smaps import Mappings, Process, parse, read_pages, read_process
@@ -92,16 +92,20 @@ def look(pid: int) -> Explanation:
     wanted = [m for m in elsewhere.window_mappings(area, process.mappings) if m.rss]
     pages = read_pages(pid, wanted, page_size)
     there = Presence(pages) if pages is not None else None
-    return explain(area, process, there, read_lengths(pid, area))
+    return explain(area, process, there, read_lengths(pid, area), read_unsent(pid, area))
 
 
 # Putting it together.
 
 
 def explain(
-    area: Area, process: Process, there: Presence | None, lengths: Lengths | None = None
+    area: Area,
+    process: Process,
+    there: Presence | None,
+    lengths: Lengths | None = None,
+    unsent: int = 0,
 ) -> Explanation:
-    holdings = Holdings(area, lengths)
+    holdings = Holdings(area, lengths, unsent)
     parts = elsewhere.attribute(area, process)
     window = window_of(area, holdings, process, there)
     free = free_memory(holdings, window.resident, window.filled)

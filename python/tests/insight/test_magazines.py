@@ -10,7 +10,7 @@ from synthetic_process import CLASSES, SMALL, World, table
 
 from hakmem.insight import magazines
 from hakmem.insight.area import Area
-from hakmem.insight.magazines import lengths_in, read_lengths
+from hakmem.insight.magazines import lengths_in, read_lengths, read_unsent, unsent_in
 from hakmem.insight.why import explain
 
 STRIDE = 32
@@ -77,3 +77,31 @@ def test_lengths_of_this_moment_replace_those_of_the_area() -> None:
     told = "magazines change with every allocation"
     assert any(told in text for text in old.unknown)
     assert not any(told in text for text in new.unknown)
+
+
+PARCEL = 32 << 10
+
+
+def outboxes(*boxes: tuple[int, int], aside: int = 0) -> bytes:
+    return b"".join(struct.pack("<QQQQ", 7, 1, *box) for box in boxes) + struct.pack(
+        "<QQ", 1, aside
+    )
+
+
+def test_what_is_not_sent_is_what_parcels_lack_of_their_room() -> None:
+    data = outboxes((0x1000, PARCEL - 500), (0, 0), (0x2000, PARCEL), aside=70)
+    assert unsent_in(data, 3, 32, PARCEL) == 570
+    assert unsent_in(outboxes((0x1000, PARCEL + 1)), 1, 32, PARCEL) == 0
+
+
+def test_what_is_not_sent_is_read_out_of_the_process() -> None:
+    memory = ctypes.create_string_buffer(bytes(64) + outboxes((1, PARCEL - 9), (1, PARCEL - 3)))
+    world = World()
+    world.heap(1)
+    area = with_places(world.area(), ctypes.addressof(memory), 0)
+    assert read_unsent(os.getpid(), area) == 0
+    shown = 64 | 2 << 16 | 32 << 32 | PARCEL << 48
+    page = area.row("process") | {"unsent": shown}
+    plain = {k: v for k, v in page.items() if isinstance(v, int)}
+    tables = area.tables | {"process": table("process", [dict(plain)])}
+    assert read_unsent(os.getpid(), Area(area.version, tables, area.maps_text)) == 12

@@ -9,8 +9,8 @@
 // The first two take their memory from hakmem by name, also in a program whose malloc is another one, and
 // hand each block back with its size and alignment: blocks of up to 1 KiB without a call in most cases
 // (inline.h).
-// They are stateless: any of them frees what any other has allocated, from any thread. When memory runs out, the new-handler is called as operator new does, then std::bad_alloc
-// is thrown.
+// They are stateless: any of them frees what any other has allocated, from any thread. When memory runs
+// out, all call the new-handler as operator new does, then std::bad_alloc is thrown.
 #ifndef HAKMEM_HAKMEM_HPP
 #define HAKMEM_HAKMEM_HPP
 

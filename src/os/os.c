@@ -60,13 +60,16 @@ uint64_t os_random(void)
     return value;
 }
 
-uintptr_t os_secret(void)
+/* Each takes all 128 bits to 64, in its own way: none tells the other. */
+uintptr_t os_secret(enum os_secret_of which)
 {
-    uint64_t both[2] = {0}, mixed;
+    uint64_t both[2] = {0}, first, second, mixed;
     const void *bytes = (const void *)getauxval(AT_RANDOM);
     if (bytes != NULL)
         memcpy(both, bytes, sizeof both);
-    mixed = (both[0] ^ both[1] >> 32) * UINT64_C(0xbf58476d1ce4e5b9) + both[1];
+    first = both[which];
+    second = both[1 - which];
+    mixed = (first ^ second >> 32) * UINT64_C(0xbf58476d1ce4e5b9) + second;
     mixed = (mixed ^ mixed >> 29) * UINT64_C(0x94d049bb133111eb);
     return (uintptr_t)(mixed ^ mixed >> 32);
 }

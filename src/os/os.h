@@ -19,8 +19,9 @@ size_t os_address_limit(void);
 /* Unpredictable bits, for the placement of the window. */
 uint64_t os_random(void);
 
-/* Bits that the placement of the window does not give away. */
-uintptr_t os_secret(void);
+/* Bits that neither the placement of the window gives away nor each other. */
+enum os_secret_of { SECRET_KEY, SECRET_MARK };
+uintptr_t os_secret(enum os_secret_of which);
 
 /* The calling thread's number, as in /proc/PID/task. */
 uint32_t os_thread_id(void);

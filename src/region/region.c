@@ -203,8 +203,8 @@ bool region_init(void)
         hak_region.page_size = os_page_size();
         ready = choose_window();
         if (ready) {
-            hak_region.key = os_secret();
-            hak_region.mark = os_secret();
+            hak_region.key = os_secret(SECRET_KEY);
+            hak_region.mark = os_secret(SECRET_MARK);
             region.with_super = EARLY_SUPERS;
             /* The bound comes last and without the words it guards it would be a lie. */
             hak_region.units = hak_region.granules * GRANULE_UNITS;

@@ -183,32 +183,30 @@ static void call_free_twice(hak_heap *heap, void *block)
     free(opaque(block));
 }
 
-/* The others lie on top of it in whatever keeps freed blocks. */
-static void call_free_again(hak_heap *heap, void *block)
+static void free_again_after(hak_heap *heap, void *block, size_t n)
 {
-    void *others[8];
-    for (size_t i = 0; i < ARRAY_LENGTH(others); i++) {
+    void *others[100];
+    CHECK(n <= ARRAY_LENGTH(others));
+    for (size_t i = 0; i < n; i++) {
         others[i] = hak_heap_malloc(heap, 100);
     }
     free(block);
-    for (size_t i = 0; i < ARRAY_LENGTH(others); i++) {
+    for (size_t i = 0; i < n; i++) {
         free(others[i]);
     }
     free(opaque(block));
 }
 
+/* The others lie on top of it in whatever keeps freed blocks. */
+static void call_free_again(hak_heap *heap, void *block)
+{
+    free_again_after(heap, block, 8);
+}
+
 /* Its thread has freed so many more that it has gone back to its slab. */
 static void call_free_long_after(hak_heap *heap, void *block)
 {
-    void *others[100];
-    for (size_t i = 0; i < ARRAY_LENGTH(others); i++) {
-        others[i] = hak_heap_malloc(heap, 100);
-    }
-    free(block);
-    for (size_t i = 0; i < ARRAY_LENGTH(others); i++) {
-        free(others[i]);
-    }
-    free(opaque(block));
+    free_again_after(heap, block, 100);
 }
 
 static void call_free_inside(hak_heap *heap, void *block)

@@ -249,6 +249,15 @@ static void sleeping_is_no_cancellation_point(void **state)
     assert_null(result);
 }
 
+/* What freed blocks of explicit heaps show must not be what seals hang on. */
+static void secrets_differ(void **state)
+{
+    (void)state;
+    uintptr_t key = os_secret(SECRET_KEY), mark = os_secret(SECRET_MARK);
+    assert_true(key != mark && key != 0 && mark != 0);
+    assert_true(key == os_secret(SECRET_KEY)); /* for the process' life */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -267,6 +276,7 @@ int main(void)
         cmocka_unit_test(a_file_is_read_from_its_start),
         cmocka_unit_test(what_is_no_regular_file_is_not_read),
         cmocka_unit_test(sleeping_is_no_cancellation_point),
+        cmocka_unit_test(secrets_differ),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,11 +5,11 @@
 
 #include "big/big.h"
 #include "front/attach.h"
-#include "front/explicit.h"
 #include "front/pointer.h"
 #include "front/secure.h"
 #include "front/slow.h"
 #include "heap/hollow.h"
+#include "heap/lease.h"
 #include "heap/paged.h"
 #include "heap/registry.h"
 #include "heap/runs.h"
@@ -31,8 +31,7 @@ static HAK_NOINLINE void note_site(struct slab *s)
     s->key = keep_key_of_site(s->size, frames, stack_capture(frames, KEEP_SITE_FRAMES, false));
 }
 
-/* Remembers a block of pages, which has been counted, if it is a sample. */
-static void note_pages(struct heap *h, void *p, size_t size)
+void note_pages(struct heap *h, void *p, size_t size)
 {
     struct slab *s = slab_at(unit_of(p));
     if (HAK_UNLIKELY(keep_is_by_site()))
@@ -332,14 +331,6 @@ size_t front_usable_for(size_t alignment, size_t size)
                                : round_up(size == 0 ? 1 : size, hak_region.page_size);
 }
 
-void *front_alloc_beside(struct heap *owner, size_t size)
-{
-    if (owner == NULL)
-        return front_alloc(size);
-    (void)count_words(words_of(size));
-    return front_heap_alloc_counted(owner, 1, size);
-}
-
 void *front_alloc_aligned(size_t alignment, size_t size)
 {
     bool zeroed;
@@ -371,46 +362,6 @@ HAK_COLD void front_verify(void)
     if (thread_enter() == 1)
         heaps_verify(h != &hak_empty_heap ? h : NULL);
     thread_leave();
-}
-
-/* ---- what a pointer is ---- */
-
-HAK_NOINLINE bool is_tagged_start(const void *p, size_t unit, uintptr_t word)
-{
-    if (word == WORD_SAMPLED)
-        return sampled_usable(p) != 0;
-    if (word == WORD_EXPLICIT)
-        return slab_block_starts_at(slab_of_unit(unit), p);
-    return (word == WORD_RUN || word == WORD_BIG) && p == run_address(unit);
-}
-
-HAK_COLD void die_not_a_block(const void *p, const char *what, uintptr_t word)
-{
-    uintptr_t at = (uintptr_t)p;
-    struct block_story story;
-    if (word == WORD_SAMPLED && sampled_story(at, &story) && story.is_freed && story.address == at)
-        os_fatal("%s(%p): double free: the block is free already", what, at);
-    if (word == WORD_FREED && p == run_address(unit_of(p)))
-        os_fatal("%s(%p): double free or use after free: the block is free already", what, at);
-    if (unit_of(p) < hak_region.units)
-        os_fatal("%s(%p): invalid pointer: no block starts there", what, at);
-    os_fatal("%s(%p): invalid pointer: it was not allocated by hakmem", what, at);
-}
-
-static HAK_COLD _Noreturn void die_free_already(const void *p, const char *what)
-{
-    os_fatal("%s(%p): double free or use after free: the block is free already", what,
-             (uintptr_t)p);
-}
-
-static size_t usable_of(const void *p, uintptr_t word)
-{
-    size_t unit = unit_of(p);
-    if (word > WORD_TAG_MAX)
-        return hak_classes[class_of_word(word)].size;
-    if (word == WORD_EXPLICIT)
-        return hak_classes[slab_of_unit(unit)->class].size;
-    return word == WORD_SAMPLED ? sampled_usable(p) : slab_at(unit)->size;
 }
 
 /* ---- free ---- */
@@ -542,107 +493,4 @@ void front_free_sized_slow(void *p, size_t size)
     if (HAK_UNLIKELY(size > usable))
         die_of_size(p, size, usable);
     front_free_slow(p);
-}
-
-/* ---- size and resize ---- */
-
-/* The build `secure` knows of each block whether it is free, and asks this of blocks that are. */
-static bool is_newest_freed(const void *p, uintptr_t word)
-{
-    return !HAK_SECURE && magazine_newest_is(magazine_for_word(hak_thread.heap, word), p);
-}
-
-HAK_INLINE void refuse_newest_freed(const void *p, uintptr_t word, const char *what)
-{
-    if (word > WORD_TAG_MAX && HAK_UNLIKELY(is_newest_freed(p, word)))
-        die_free_already(p, what);
-}
-
-size_t front_usable(const void *p, const char *what)
-{
-    uintptr_t word = word_of(p, what);
-    refuse_newest_freed(p, word, what);
-    return usable_of(p, word);
-}
-
-/* Whether a slab's block of `old` bytes can serve for the size as it is. Where frees are checked against their
- * size, the block's class must stay its size's. */
-HAK_INLINE bool still_fits(size_t old, size_t size)
-{
-    return size <= old && size >= old / 2 && (!HAK_CHECKED || front_usable_for(1, size) == old);
-}
-
-/* Whether a run or a big block, larger than `least` when it was made, stays one at that size. A program that goes to and
- * fro over the border of two kinds would have its block copied each time. */
-HAK_INLINE bool keeps_kind(size_t least, size_t old, size_t size)
-{
-    return size > least || (!HAK_CHECKED && size > least / 2 && size >= old / 2);
-}
-
-static HAK_NOINLINE void *resize_pages(void *p, uintptr_t word, size_t old, size_t size)
-{
-    void *q = NULL;
-    struct heap *h = own_heap(thread_enter());
-    struct slab *s = slab_at(unit_of(p));
-    bool sampled = load_relaxed(&s->sampled) != 0;
-    uint32_t record = sampled ? sampled_detach(p) : 0;
-    store_relaxed(&s->sampled, (uint8_t)0); /* once the block has moved, the line is another's */
-    if (word == WORD_RUN && keeps_kind(SLAB_MAX, old, size) && size <= RUN_MAX)
-        q = run_resize(h, unit_of(p), size) ? p : NULL;
-    else if (word == WORD_BIG && keeps_kind(RUN_MAX, old, size) && size <= PTRDIFF_MAX) {
-        s->pages = BIG_PLAIN;
-        q = big_resize(unit_of(p), size);
-        purge_note_big();
-    }
-    if (sampled && sampled_settle(record, q == NULL))
-        store_relaxed(&s->sampled, (uint8_t)1);
-    if (q != NULL) { /* what is resized counts as another request */
-        (void)count_words(words_of(size));
-        note_pages(h, q, size);
-    }
-    purge_show();
-    thread_leave();
-    return q;
-}
-
-/* An explicit heap's: it leaves its list meanwhile. */
-static HAK_COLD void *resize_owned(struct heap *owner, void *p, uintptr_t word, size_t size)
-{
-    if (!explicit_remove(owner, p))
-        return NULL;
-    void *q = resize_pages(p, word, slab_at(unit_of(p))->size, size);
-    (void)explicit_add(owner, q != NULL ? q : p);
-    return q;
-}
-
-static HAK_NOINLINE void *realloc_slow(void *p, uintptr_t word, size_t size)
-{
-    void *q = NULL;
-    size_t old = usable_of(p, word);
-    struct heap *owner = explicit_owner(p, word);
-    bool is_of_pages = word == WORD_RUN || word == WORD_BIG;
-    if (word <= WORD_TAG_MAX && !is_of_pages && still_fits(old, size))
-        return p;
-    if (is_of_pages)
-        q = owner == NULL ? resize_pages(p, word, old, size) : resize_owned(owner, p, word, size);
-    if (q == NULL) {
-        q = front_alloc_beside(owner, with_headroom(old, size));
-        if (q == NULL)
-            return NULL;
-        memcpy(q, p, old < size ? old : size);
-        front_free(p);
-    }
-    purge_pay_if_owed();
-    purge_if_due();
-    return q;
-}
-
-/* Most calls find that the block is large enough: those build no frame. */
-void *front_realloc(void *p, size_t size)
-{
-    uintptr_t word = word_of(p, "realloc");
-    refuse_newest_freed(p, word, "realloc");
-    if (word > WORD_TAG_MAX && still_fits(hak_classes[class_of_word(word)].size, size))
-        return p;
-    return realloc_slow(p, word, size);
 }

@@ -5,6 +5,9 @@
 #include "heap/heap.h"
 #include "heap/runs.h"
 
+/* Usable bytes of a live block, whose unit's word is given. */
+size_t usable_of(const void *p, uintptr_t word);
+
 /* Ends the program: no block can start at p, whose unit's word is given. */
 _Noreturn void die_not_a_block(const void *p, const char *what, uintptr_t word);
 

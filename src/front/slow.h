@@ -1,4 +1,4 @@
-/* What front's slow paths share with those of explicit heaps. Called by: front, explicit. */
+/* What front's slow paths share with those of explicit heaps, and with resizing. Called by: front, explicit, resize. */
 #ifndef HAK_SLOW_H
 #define HAK_SLOW_H
 
@@ -11,6 +11,9 @@ uint32_t class_for_request(size_t alignment, size_t size);
 
 /* Whole pages, of a request that has been counted. NULL: errno is ENOMEM. */
 void *pages_or_fail(size_t size, size_t alignment, bool *zeroed);
+
+/* Remembers a block of pages, which has been counted, if it is a sample. h: the calling thread's heap; NULL: none. */
+void note_pages(struct heap *h, void *p, size_t size);
 
 /* Clears the first n bytes of a block that is whole pages and may read as zeros in part. Returns it. */
 void *clear_pages(char *p, size_t n);

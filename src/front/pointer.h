@@ -1,4 +1,4 @@
-/* What a pointer is that a program gives back. Called by: front, secure. */
+/* What a pointer is that a program gives back. Called by: front, resize, secure. */
 #ifndef HAK_POINTER_H
 #define HAK_POINTER_H
 

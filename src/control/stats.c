@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "big/big.h"
+#include "heap/lease.h"
 #include "heap/registry.h"
 #include "heap/runs.h"
 #include "os/os.h"
@@ -20,12 +21,12 @@ const char hak_counter_names[COUNTER_COUNT][COUNTER_NAME_ROOM] = {
 #undef COUNTER
 };
 
-/* A magazine may hold blocks of other heaps, which count them as handed out: a single difference may
+/* A magazine may hold blocks of other heaps, as a lease does, and those count them as handed out: a single difference may
  * wrap around, their sum over all heaps does not. */
 static void add_class(struct numbers *n, struct heap *h, uint32_t class)
 {
     const struct class_slabs *c = &h->classes[class];
-    size_t kept = magazine_kept(magazine_of(h, class));
+    size_t kept = magazine_kept(magazine_of(h, class)) + leases_kept(h, class);
     struct class_numbers *to = &n->classes[class];
     to->blocks += c->used - kept;
     to->magazine += kept;

@@ -79,6 +79,17 @@ void leases_read(const struct heap *of, size_t *blocks, size_t *bytes)
 
 /* ---- the thread's ---- */
 
+HAK_COLD size_t leases_kept(const struct heap *own, uint32_t class)
+{
+    size_t kept = 0;
+    for (int i = 0; i < LEASES && class < LEASED_CLASSES; i++) {
+        /* acquire: pairs with lease_make, as in lease_by. */
+        const struct lease *l = load_acquire(&own->leases[i]);
+        kept += l != NULL ? load_relaxed(&l->of_class[class].kept) : 0;
+    }
+    return kept;
+}
+
 /* It may have been taken back meanwhile, by who has ended that heap. */
 static void lease_end(struct lease *l)
 {

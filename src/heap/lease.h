@@ -111,6 +111,9 @@ void leases_end(struct heap *own);
 /* With the lock held: all that is in leases of the heap returns, and they are no heap's. */
 void leases_take_back(struct heap *of);
 
+/* Blocks of the class in all leases of a thread. Exact for it, at most a moment old for others. */
+size_t leases_kept(const struct heap *own, uint32_t class);
+
 /* With the lock held: how many blocks in leases of the heap, and their bytes. */
 void leases_read(const struct heap *of, size_t *blocks, size_t *bytes);
 

@@ -7,9 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <hakmem/hakmem.h>
-
-#include "model.h"
+#include "heaps.h"
 
 enum { OPERATIONS_MOST = 4096, OTHER_ERRNO = 4242 };
 
@@ -23,6 +21,7 @@ enum { OPERATIONS_MOST = 4096, OTHER_ERRNO = 4242 };
 #endif
 
 static struct model model;
+static struct heaps heaps;
 static size_t base_bytes, base_blocks;
 
 /* ---- statistics ---- */
@@ -198,6 +197,28 @@ static void new_pages(struct input *in)
     model_add(&model, slot, p, size, page, false);
 }
 
+/* Of a heap of the program's own. */
+static void new_of_heap(struct input *in)
+{
+    size_t slot = free_slot(in), size = input_size(in), alignment = ORDINARY;
+    uint64_t how = input_take(in, 1) % 4;
+    if (slot == SLOTS || !model_has_room(&model, size) || (how == 1 && !may_be_written(size)))
+        return;
+    hak_heap *heap = heaps_any(&heaps, in);
+    int wanted = expected(size, 1);
+    void *p;
+    errno = OTHER_ERRNO;
+    if (how == 0) {
+        alignment = input_alignment(in);
+        wanted = is_alignment(alignment) ? expected(size, alignment) : EINVAL;
+        p = hak_heap_aligned_alloc(heap, alignment, size);
+    } else {
+        p = how == 1 ? hak_heap_calloc(heap, 1, size) : hak_heap_malloc(heap, size);
+    }
+    if (granted(p, wanted, size, alignment))
+        model_add_of(&model, slot, p, size, alignment, how == 1, heap);
+}
+
 /* ---- blocks that are there ---- */
 
 /* The slot of a block; SLOTS: there is none. */
@@ -249,9 +270,13 @@ static bool may_be_resized(size_t slot, size_t size)
     return copies && model_has_room(&model, size);
 }
 
-static void *resized(struct input *in, void *p, bool by_product, size_t count, size_t size)
+static void *resized(struct input *in, const struct block *b, bool by_product, size_t count,
+                     size_t size)
 {
+    char *p = b->at;
     errno = OTHER_ERRNO;
+    if (b->heap != NULL && !by_product && input_take(in, 1) % 2 == 0)
+        return hak_heap_realloc(b->heap, p, size);
     if (by_product)
         return EITHER(in, reallocarray(p, count, size), hak_reallocarray(p, count, size));
     return EITHER(in, realloc(p, size), hak_realloc(p, size));
@@ -268,29 +293,35 @@ static void resize(struct input *in)
     if (!may_be_resized(slot, total))
         return;
     struct block old = model.blocks[slot];
-    void *p = resized(in, old.at, by_product, count, size);
+    void *p = resized(in, &old, by_product, count, size);
     if (!granted(p, total > HOPELESS ? ENOMEM : 0, total, 1)) {
         model_check(&old);
         return;
     }
     content_check(p, old.usable < total ? old.usable : total, old.usable, old.id);
     model_forget(&model, slot);
-    model_add(&model, slot, p, total, ORDINARY, false);
+    model_add_of(&model, slot, p, total, ORDINARY, false, old.heap);
 }
 
 /* ---- many blocks of one size ---- */
 
+static void *one_of_crowd(hak_heap *heap, size_t size)
+{
+    return heap != NULL ? hak_heap_malloc(heap, size) : hak_malloc(size);
+}
+
 static void new_crowd(struct input *in)
 {
+    hak_heap *heap = input_take(in, 1) % 4 == 0 ? heaps_any(&heaps, in) : NULL;
     size_t count = input_take(in, 1), size = input_size(in) % ((size_t)64 << 10);
     size_t slot = input_take(in, 2) % SLOTS;
     for (size_t i = 0; i < count && model_has_room(&model, size); i++) {
         size_t at = (slot + i) % SLOTS;
         if (model.blocks[at].at != NULL)
             continue;
-        void *p = hak_malloc(size);
+        void *p = one_of_crowd(heap, size);
         if (granted(p, 0, size, 1))
-            model_add(&model, at, p, size, ORDINARY, false);
+            model_add_of(&model, at, p, size, ORDINARY, false, heap);
     }
 }
 
@@ -402,11 +433,12 @@ static void look(struct input *in)
     hak_free(NULL);
     partial_statistics(in);
     statistics_check();
+    heaps_check(&heaps, &model);
 }
 
 static void step(struct input *in)
 {
-    switch (input_take(in, 1) % 24) {
+    switch (input_take(in, 1) % 28) {
     case 0:
     case 1:
     case 2:
@@ -448,6 +480,14 @@ static void step(struct input *in)
     case 18:
         ask_by_name(in);
         break;
+    case 19:
+    case 20:
+    case 21:
+        new_of_heap(in);
+        break;
+    case 22:
+        heaps_end_any(&heaps, &model, in);
+        break;
     default:
         free_one(in);
     }
@@ -464,6 +504,7 @@ static void begin(void)
 
 static void end(void)
 {
+    heaps_end_all(&heaps, &model);
     for (size_t slot = 0; slot < SLOTS; slot++) {
         if (model.blocks[slot].at != NULL)
             hak_free(model_take(&model, slot).at);

@@ -10,9 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <hakmem/hakmem.h>
-
-#include "model.h"
+#include "heaps.h"
 
 enum { WORKERS = 5, TURNS_MOST = 512, OTHER_ERRNO = 4242 };
 
@@ -27,6 +25,7 @@ struct worker {
 };
 
 static struct model model;
+static struct heaps heaps;
 static struct worker workers[WORKERS];
 static struct input schedule; /* whoever has the baton reads on */
 static sem_t back;            /* the baton returns */
@@ -66,13 +65,32 @@ static void allocate(struct input *in, size_t slot, size_t size)
     model_add(&model, slot, p, size, alignment, false);
 }
 
+/* Of a heap of the program's own. */
+static void allocate_of_heap(struct input *in)
+{
+    size_t slot = slot_of(in), size = input_size(in);
+    if (model.blocks[slot].at != NULL || size > GIANT || !model_has_room(&model, size))
+        return;
+    hak_heap *heap = heaps_any(&heaps, in);
+    void *p = hak_heap_malloc(heap, size);
+    if (p == NULL)
+        broken("size %zu: refused by heap %p", size, (void *)heap);
+    model_add_of(&model, slot, p, size, ORDINARY, false, heap);
+}
+
+static void *one_of_many(hak_heap *heap, size_t size)
+{
+    return heap != NULL ? hak_heap_malloc(heap, size) : hak_malloc(size);
+}
+
 static void allocate_many(struct input *in)
 {
+    hak_heap *heap = input_take(in, 1) % 2 == 0 ? heaps_any(&heaps, in) : NULL;
     size_t slot = slot_of(in), count = input_take(in, 1), size = input_size(in) % 40000;
     for (size_t i = 0; i < count; i++) {
         size_t at = (slot + i) % SLOTS;
         if (model.blocks[at].at == NULL && model_has_room(&model, size))
-            model_add(&model, at, hak_malloc(size), size, ORDINARY, false);
+            model_add_of(&model, at, one_of_many(heap, size), size, ORDINARY, false, heap);
     }
 }
 
@@ -104,13 +122,16 @@ static void resize(size_t slot, size_t size)
     if (p == NULL)
         broken("realloc to %zu: refused", size);
     content_check(p, old.usable < size ? old.usable : size, old.usable, old.id);
-    model_add(&model, slot, p, size, ORDINARY, false);
+    model_add_of(&model, slot, p, size, ORDINARY, false, old.heap);
 }
 
 /* A child has one thread, and all blocks are its own. */
 static _Noreturn void child(void)
 {
-    for (size_t slot = 0; slot < SLOTS; slot++)
+    for (size_t slot = 0; slot < SLOTS; slot += 2)
+        release(slot);
+    heaps_end_all(&heaps, &model);
+    for (size_t slot = 1; slot < SLOTS; slot += 2)
         release(slot);
     for (size_t i = 0; i < SLOTS; i++)
         model_add(&model, i, hak_malloc(i * 64), i * 64, ORDINARY, false);
@@ -134,7 +155,7 @@ static void fork_once(void)
 
 static void operate(struct worker *w, struct input *in)
 {
-    switch (input_take(in, 1) % 16) {
+    switch (input_take(in, 1) % 24) {
     case 0:
     case 1:
     case 2: {
@@ -165,6 +186,18 @@ static void operate(struct worker *w, struct input *in)
     case 11:
         if (input_take(in, 1) < 16)
             fork_once();
+        break;
+    case 12:
+    case 13:
+    case 14:
+    case 15:
+        allocate_of_heap(in);
+        break;
+    case 16:
+        heaps_end_any(&heaps, &model, in);
+        break;
+    case 17:
+        heaps_check(&heaps, &model);
         break;
     default:
         release(slot_of(in));
@@ -264,6 +297,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         turn(&workers[input_take(&schedule, 1) % WORKERS]);
     statistics_check("between", SIZE_MAX);
     end_all();
+    heaps_check(&heaps, &model);
+    heaps_end_all(&heaps, &model);
     for (size_t slot = 0; slot < SLOTS; slot++)
         release(slot);
     hak_purge();

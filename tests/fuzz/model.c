@@ -2,8 +2,6 @@
 
 #include <string.h>
 
-#include <hakmem/hakmem.h>
-
 enum { EDGE = 512, WORD = 8, STEPS = 256, STEP_LEAST = 1016, MANY_GIANTS = 2 };
 static const size_t LIVE_MOST = (size_t)128 << 20;
 static const size_t WHOLE_MOST = (size_t)64 << 10;
@@ -53,6 +51,9 @@ void model_check(const struct block *b)
     if (hak_usable_size(b->at) != b->usable)
         broken("usable size of %p became %zu, was %zu", (void *)b->at, hak_usable_size(b->at),
                b->usable);
+    if (hak_heap_of(b->at) != b->heap)
+        broken("heap of %p became %p, was %p", (void *)b->at, (void *)hak_heap_of(b->at),
+               (void *)b->heap);
 }
 
 static void zero_check(const char *p, size_t size)
@@ -86,7 +87,8 @@ bool model_has_room(const struct model *m, size_t size)
     return size > GIANT ? m->giants < MANY_GIANTS : m->bounded_bytes + size <= LIVE_MOST;
 }
 
-void model_add(struct model *m, size_t slot, void *p, size_t size, size_t alignment, bool zeroed)
+void model_add_of(struct model *m, size_t slot, void *p, size_t size, size_t alignment, bool zeroed,
+                  hak_heap *heap)
 {
     size_t usable = hak_usable_size(p);
     size_t least = size >= 16 ? 16 : 8;
@@ -94,11 +96,13 @@ void model_add(struct model *m, size_t slot, void *p, size_t size, size_t alignm
         broken("%zu bytes asked for, %zu usable", size, usable);
     if ((uintptr_t)p % (alignment > least ? alignment : least) != 0)
         broken("%p of %zu bytes is not aligned to %zu", p, size, alignment);
+    if (hak_heap_of(p) != heap)
+        broken("%p is of heap %p, not %p", p, (void *)hak_heap_of(p), (void *)heap);
     disjointness_check(m, p, usable);
     if (zeroed)
         zero_check(p, size);
     struct block *b = &m->blocks[slot];
-    *b = (struct block){p, size, usable, alignment, m->next_id++};
+    *b = (struct block){p, size, usable, alignment, m->next_id++, heap};
     fill(b);
     m->live_blocks++;
     m->usable_bytes += usable;
@@ -106,6 +110,11 @@ void model_add(struct model *m, size_t slot, void *p, size_t size, size_t alignm
         m->giants++;
     else
         m->bounded_bytes += usable;
+}
+
+void model_add(struct model *m, size_t slot, void *p, size_t size, size_t alignment, bool zeroed)
+{
+    model_add_of(m, slot, p, size, alignment, zeroed, NULL);
 }
 
 void model_forget(struct model *m, size_t slot)

@@ -2,6 +2,8 @@
 #ifndef HAK_FUZZ_MODEL_H
 #define HAK_FUZZ_MODEL_H
 
+#include <hakmem/hakmem.h>
+
 #include "fuzz.h"
 
 enum { SLOTS = 512 };
@@ -14,6 +16,7 @@ struct block {
     size_t size, usable;
     size_t alignment;
     uint64_t id;
+    hak_heap *heap; /* the program's own that it is of; NULL: none */
 };
 
 struct model {
@@ -33,6 +36,9 @@ bool model_has_room(const struct model *m, size_t size);
 
 /* Notes a new block, after a look at all that was promised; `zeroed`: it must read as zeros. */
 void model_add(struct model *m, size_t slot, void *p, size_t size, size_t alignment, bool zeroed);
+/* The same of a block of that heap. */
+void model_add_of(struct model *m, size_t slot, void *p, size_t size, size_t alignment, bool zeroed,
+                  hak_heap *heap);
 /* Checks the content and takes the block out; it is still to be freed. */
 struct block model_take(struct model *m, size_t slot);
 /* The same without a look: it is no longer there to be looked at. */

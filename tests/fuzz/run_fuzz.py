@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Fuzz every target, with libFuzzer and, where it is installed, AFL++; say hours and executions.
+"""Fuzz every target, with libFuzzer and, where installed, AFL++; say CPU-hours and executions.
 
 What the fuzzers find new is kept in build/fuzz/corpus, inputs that break a target in
 build/fuzz/findings, with what the fuzzer printed. The exit status is 1 if there are any.
@@ -15,7 +15,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -47,7 +46,7 @@ AFL_EXECUTED = re.compile(r"^execs_done +: (\d+)", re.MULTILINE)
 class Run:
     target: str
     fuzzer: str
-    seconds: float
+    seconds: float  # of processor time, its children's included
     executions: int
     findings: tuple[Path, ...]
 
@@ -58,6 +57,24 @@ def quietly(*command: str, **environment: str) -> None:
     )
     if done.returncode != 0:
         sys.exit(f"FAILED: {' '.join(command)}\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+
+
+@dataclass(frozen=True)
+class Done:
+    status: int
+    output: str
+    seconds: float  # of processor time
+
+
+def counted(command: list[str], **environment: str) -> Done:
+    with tempfile.TemporaryFile("w+", errors="replace") as output:
+        process = subprocess.Popen(
+            command, env=os.environ | environment, stdout=output, stderr=subprocess.STDOUT
+        )
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        output.seek(0)
+        return Done(process.returncode, output.read(), usage.ru_utime + usage.ru_stime)
 
 
 def build(preset: str) -> None:
@@ -80,8 +97,7 @@ def libfuzzer(target: str, seconds: int) -> Run:
     for folder in (kept, findings):
         folder.mkdir(parents=True, exist_ok=True)
     before = set(found_in(findings))
-    began = time.monotonic()
-    done = subprocess.run(
+    done = counted(
         [
             *program("fuzz", target),
             f"-max_total_time={seconds}",
@@ -94,41 +110,35 @@ def libfuzzer(target: str, seconds: int) -> Run:
             str(kept),
             str(HERE / "corpus" / target),
         ],
-        env=os.environ | {"ASAN_OPTIONS": "detect_leaks=0"},
-        capture_output=True,
-        text=True,
-        errors="replace",
+        ASAN_OPTIONS="detect_leaks=0",
     )
-    counts = [int(count) for count in EXECUTED.findall(done.stderr)]
+    counts = [int(count) for count in EXECUTED.findall(done.output)]
     new = tuple(path for path in found_in(findings) if path not in before)
-    if done.returncode != 0 and not new:
-        sys.exit(f"FAILED: {target} could not be fuzzed\n{done.stderr[-2000:]}")
+    if done.status != 0 and not new:
+        sys.exit(f"FAILED: {target} could not be fuzzed\n{done.output[-2000:]}")
     if new:
         # What led to it may be more than the input: a run is thousands of inputs in one process.
-        (FINDINGS / f"{target}.log").write_text(done.stderr)
-    return Run(target, "libFuzzer", time.monotonic() - began, max(counts, default=0), new)
+        (FINDINGS / f"{target}.log").write_text(done.output)
+    return Run(target, "libFuzzer", done.seconds, max(counts, default=0), new)
 
 
 def afl(target: str, seconds: int) -> Run:
-    began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="hakmem-afl-") as scratch:
         out = Path(scratch)
-        settings = {"AFL_SKIP_CPUFREQ": "1", "AFL_NO_UI": "1", "AFL_NO_AFFINITY": "1"}
-        settings |= {"AFL_I_DONT_CARE_ABOUT_MISSING_CRASHES": "1"}
-        done = subprocess.run(
+        done = counted(
             [
                 *("afl-fuzz", "-i", str(HERE / "corpus" / target), "-o", str(out)),
                 *("-V", str(seconds), "-m", "none", "-t", f"{SECONDS_PER_INPUT * 1000}"),
                 *("-g", "1", "-G", str(LONGEST[target]), "--", *program("afl", target)),
             ],
-            env=os.environ | settings,
-            capture_output=True,
-            text=True,
-            errors="replace",
+            AFL_SKIP_CPUFREQ="1",
+            AFL_NO_UI="1",
+            AFL_NO_AFFINITY="1",
+            AFL_I_DONT_CARE_ABOUT_MISSING_CRASHES="1",
         )
         stats = out / "default" / "fuzzer_stats"
         if not stats.exists():
-            sys.exit(f"FAILED: {target} could not be fuzzed with AFL++\n{done.stdout[-2000:]}")
+            sys.exit(f"FAILED: {target} could not be fuzzed with AFL++\n{done.output[-2000:]}")
         executed = AFL_EXECUTED.search(stats.read_text())
         new = []
         for kind in ("crashes", "hangs"):
@@ -139,7 +149,7 @@ def afl(target: str, seconds: int) -> Run:
     return Run(
         target,
         "AFL++",
-        time.monotonic() - began,
+        done.seconds,
         int(executed[1]) if executed else 0,
         tuple(new),
     )

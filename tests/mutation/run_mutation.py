@@ -7,6 +7,7 @@ drawn again. Tests: the fuzzers' corpora, units, interface, misuse, short stress
 
     tests/mutation/run_mutation.py --mutants 100 --seed 1
     tests/mutation/run_mutation.py --folder heap --mutants 20 --json mutants.json
+    tests/mutation/run_mutation.py --only 'heap/(lease|explicit)' --mutants 40
 """
 
 import argparse
@@ -35,7 +36,7 @@ TESTS = (
     ("-L", "^unit$"),
     ("-L", "^abi$", "-E", "symbols|probes|static_tls"),
     ("-L", "^misuse$", "-E", "valgrind"),
-    ("-R", "^stress.(ping_pong|thread_churn|free_only|exhaustion|fork_storm|fork_signal)$"),
+    ("-R", "^stress.(ping_pong|thread_churn|free_only|exhaustion|fork_storm|fork_signal|heaps)$"),
 )
 # What a mistake looks like: a pattern, what it becomes, and what to call it.
 MISTAKES = (
@@ -199,12 +200,16 @@ def main() -> int:
     parser.add_argument("--mutants", type=int, default=100, help="that compile (100)")
     parser.add_argument("--seed", type=int, default=1, help="of the places (1)")
     parser.add_argument("--folder", action="append", choices=FOLDERS, help="of src/, only this")
+    parser.add_argument("--only", default="", metavar="REGEX", help="files of src/ like that")
     parser.add_argument("--minutes", type=float, default=1e9, help="begin none after these")
     parser.add_argument("--seconds", type=int, default=60, help="a test may take (60)")
     parser.add_argument("--scratch", type=Path, help="a folder for the copy, which is kept")
     parser.add_argument("--json", type=Path, help="also write the mutants there")
     chosen = parser.parse_args()
     places = candidates(ROOT, tuple(chosen.folder or FOLDERS))
+    places = [place for place in places if re.search(chosen.only, place.file)]
+    if not places:
+        parser.error(f"--only {chosen.only!r}: no file of {', '.join(FOLDERS)} is like that")
     random.Random(chosen.seed).shuffle(places)
     end = time.monotonic() + chosen.minutes * 60
     done: list[Mutant] = []

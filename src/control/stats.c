@@ -71,6 +71,8 @@ static void read_totals(struct numbers *n)
     n->dirty_bytes = units_dirty() * UNIT_SIZE + pages_dirty();
     n->big_cached = big_cached_bytes();
     n->purged_bytes = purge_total();
+    n->heap_lock_waits = load_relaxed(&hak_lock_waits[LOCK_HEAP]);
+    n->shared_lock_waits = load_relaxed(&hak_lock_waits[LOCK_SHARED]);
 }
 
 /* Else up to a parcel's blocks that this thread has freed would count as handed out. */
@@ -128,15 +130,29 @@ static size_t blocks_back(const struct numbers *n)
 int numbers_print(const struct numbers *n, int fd)
 {
     static const struct {
-        char name[16];
+        char name[20];
         uint16_t offset;
     } rows[] = {
 #define ROW(field) {#field, offsetof(struct numbers, field)}
-        ROW(heaps),           ROW(heaps_live),     ROW(small_blocks), ROW(small_bytes),
-        ROW(magazine_blocks), ROW(magazine_bytes), ROW(slabs),        ROW(slab_bytes),
-        ROW(run_blocks),      ROW(run_bytes),      ROW(big_blocks),   ROW(big_bytes),
-        ROW(super_bytes),     ROW(supers_made),    ROW(dirty_bytes),  ROW(big_cached),
+        ROW(heaps),
+        ROW(heaps_live),
+        ROW(small_blocks),
+        ROW(small_bytes),
+        ROW(magazine_blocks),
+        ROW(magazine_bytes),
+        ROW(slabs),
+        ROW(slab_bytes),
+        ROW(run_blocks),
+        ROW(run_bytes),
+        ROW(big_blocks),
+        ROW(big_bytes),
+        ROW(super_bytes),
+        ROW(supers_made),
+        ROW(dirty_bytes),
+        ROW(big_cached),
         ROW(purged_bytes),
+        ROW(heap_lock_waits),
+        ROW(shared_lock_waits),
 #undef ROW
     };
     struct printed to = {fd, 0};

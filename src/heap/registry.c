@@ -104,6 +104,7 @@ static struct heap *make_fresh(void)
     /* All zeros is a heap with empty magazines and no slabs. */
     if (!zeroed && !os_purge(h, UNIT_SIZE))
         __builtin_memset(h, 0, sizeof *h);
+    h->lock.kind = LOCK_HEAP;
     __builtin_memcpy(&h->offset_of_words[1], &hak_small_offset[1],
                      sizeof hak_small_offset - sizeof hak_small_offset[0]);
     for (uint32_t class = 0; class < CLASS_COUNT; class ++)

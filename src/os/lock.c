@@ -16,6 +16,8 @@
 /* A holder is nameless for a few instructions; for longer if it is what this thread has interrupted there. */
 enum { SPINS_BEFORE_GIVING_UP = 200000, NAMELESS_SPINS = 200, PATIENCE_MS = 100 };
 
+_Atomic uint64_t hak_lock_waits[LOCK_KINDS];
+
 static void futex(struct lock *l, int operation, uint32_t value)
 {
     int saved = errno;
@@ -45,6 +47,7 @@ static bool spin(struct lock *l)
 
 bool lock_wait(struct lock *l)
 {
+    add_relaxed(&hak_lock_waits[l->kind], 1);
     if (spin(l))
         return true;
     /* From here on the lock is taken as "somebody may sleep" (2): this thread cannot know whether

@@ -13,7 +13,14 @@ struct lock {
     _Atomic bool stalled; /* by the holder: it will not release before it has forked */
     /* In the child of a fork, before it has other threads: the holder is not there. Nobody has it again. */
     _Atomic bool lost;
+    uint8_t kind; /* enum lock_kind; set before others know of it */
 };
+
+/* Whose a lock is, for numbers. */
+enum lock_kind { LOCK_SHARED, LOCK_HEAP, LOCK_KINDS };
+
+/* Times that one was not free and was waited for, since the start. */
+extern _Atomic uint64_t hak_lock_waits[LOCK_KINDS] __attribute__((visibility("hidden")));
 
 /* Whether the calling thread holds it, in what its signal handler has interrupted. May say no for a
  * moment after it was taken. */

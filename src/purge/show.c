@@ -1,6 +1,7 @@
 #include "purge/show.h"
 
 #include "live/live.h"
+#include "os/lock.h"
 #include "purge/purge.h"
 
 /* The counts are changed by many without a lock, and who is stopped between reading them and storing what it read may
@@ -9,6 +10,8 @@
 #define SUPER_BYTES(ROW) ROW(super_bytes, (supers_mapped() + pages_granules()) << GRANULE_SHIFT)
 #define UNIT_COUNTS(ROW)                                                                           \
     ROW(supers_made, load_relaxed(&hak_supers.made))                                               \
+    ROW(lock_waits[LOCK_SHARED], load_relaxed(&hak_lock_waits[LOCK_SHARED]))                       \
+    ROW(lock_waits[LOCK_HEAP], load_relaxed(&hak_lock_waits[LOCK_HEAP]))                           \
     ROW(units_in_use, units_in_use())                                                              \
     ROW(units_dirty, units_dirty())
 #define PAGE_COUNTS(ROW)                                                                           \

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Fuzz every target, with libFuzzer and, where installed, AFL++; say CPU-hours and executions.
+"""Fuzz every target, with libFuzzer and, where it is installed, AFL++; say hours and executions.
 
 What the fuzzers find new is kept in build/fuzz/corpus, inputs that break a target in
 build/fuzz/findings, with what the fuzzer printed. The exit status is 1 if there are any.
@@ -9,12 +9,16 @@ build/fuzz/findings, with what the fuzzer printed. The exit status is 1 if there
 """
 
 import argparse
+import contextlib
+import ctypes
 import os
 import re
+import resource
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -34,6 +38,7 @@ LONGEST = {
     "profiles": 40000,
 }
 NATIVE = ("api", "threads", "settings", "rules", "unwind")
+PR_SET_CHILD_SUBREAPER = 36
 RESIDENT_MOST_MIB = 3000
 SECONDS_PER_INPUT = 60
 # How many inputs of a target are committed, and how large they may be.
@@ -46,7 +51,7 @@ AFL_EXECUTED = re.compile(r"^execs_done +: (\d+)", re.MULTILINE)
 class Run:
     target: str
     fuzzer: str
-    seconds: float  # of processor time, its children's included
+    seconds: float
     executions: int
     findings: tuple[Path, ...]
 
@@ -57,24 +62,6 @@ def quietly(*command: str, **environment: str) -> None:
     )
     if done.returncode != 0:
         sys.exit(f"FAILED: {' '.join(command)}\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
-
-
-@dataclass(frozen=True)
-class Done:
-    status: int
-    output: str
-    seconds: float  # of processor time
-
-
-def counted(command: list[str], **environment: str) -> Done:
-    with tempfile.TemporaryFile("w+", errors="replace") as output:
-        process = subprocess.Popen(
-            command, env=os.environ | environment, stdout=output, stderr=subprocess.STDOUT
-        )
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        output.seek(0)
-        return Done(process.returncode, output.read(), usage.ru_utime + usage.ru_stime)
 
 
 def build(preset: str) -> None:
@@ -97,7 +84,8 @@ def libfuzzer(target: str, seconds: int) -> Run:
     for folder in (kept, findings):
         folder.mkdir(parents=True, exist_ok=True)
     before = set(found_in(findings))
-    done = counted(
+    began = time.monotonic()
+    done = subprocess.run(
         [
             *program("fuzz", target),
             f"-max_total_time={seconds}",
@@ -110,35 +98,41 @@ def libfuzzer(target: str, seconds: int) -> Run:
             str(kept),
             str(HERE / "corpus" / target),
         ],
-        ASAN_OPTIONS="detect_leaks=0",
+        env=os.environ | {"ASAN_OPTIONS": "detect_leaks=0"},
+        capture_output=True,
+        text=True,
+        errors="replace",
     )
-    counts = [int(count) for count in EXECUTED.findall(done.output)]
+    counts = [int(count) for count in EXECUTED.findall(done.stderr)]
     new = tuple(path for path in found_in(findings) if path not in before)
-    if done.status != 0 and not new:
-        sys.exit(f"FAILED: {target} could not be fuzzed\n{done.output[-2000:]}")
+    if done.returncode != 0 and not new:
+        sys.exit(f"FAILED: {target} could not be fuzzed\n{done.stderr[-2000:]}")
     if new:
         # What led to it may be more than the input: a run is thousands of inputs in one process.
-        (FINDINGS / f"{target}.log").write_text(done.output)
-    return Run(target, "libFuzzer", done.seconds, max(counts, default=0), new)
+        (FINDINGS / f"{target}.log").write_text(done.stderr)
+    return Run(target, "libFuzzer", time.monotonic() - began, max(counts, default=0), new)
 
 
 def afl(target: str, seconds: int) -> Run:
+    began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="hakmem-afl-") as scratch:
         out = Path(scratch)
-        done = counted(
+        settings = {"AFL_SKIP_CPUFREQ": "1", "AFL_NO_UI": "1", "AFL_NO_AFFINITY": "1"}
+        settings |= {"AFL_I_DONT_CARE_ABOUT_MISSING_CRASHES": "1"}
+        done = subprocess.run(
             [
                 *("afl-fuzz", "-i", str(HERE / "corpus" / target), "-o", str(out)),
                 *("-V", str(seconds), "-m", "none", "-t", f"{SECONDS_PER_INPUT * 1000}"),
                 *("-g", "1", "-G", str(LONGEST[target]), "--", *program("afl", target)),
             ],
-            AFL_SKIP_CPUFREQ="1",
-            AFL_NO_UI="1",
-            AFL_NO_AFFINITY="1",
-            AFL_I_DONT_CARE_ABOUT_MISSING_CRASHES="1",
+            env=os.environ | settings,
+            capture_output=True,
+            text=True,
+            errors="replace",
         )
         stats = out / "default" / "fuzzer_stats"
         if not stats.exists():
-            sys.exit(f"FAILED: {target} could not be fuzzed with AFL++\n{done.output[-2000:]}")
+            sys.exit(f"FAILED: {target} could not be fuzzed with AFL++\n{done.stdout[-2000:]}")
         executed = AFL_EXECUTED.search(stats.read_text())
         new = []
         for kind in ("crashes", "hangs"):
@@ -149,13 +143,27 @@ def afl(target: str, seconds: int) -> Run:
     return Run(
         target,
         "AFL++",
-        done.seconds,
+        time.monotonic() - began,
         int(executed[1]) if executed else 0,
         tuple(new),
     )
 
 
-def report(runs: list[Run]) -> int:
+def adopt_orphans() -> None:
+    """What AFL++ starts and does not wait for becomes a child of this process."""
+    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def children_seconds() -> float:
+    """Processor time of all children that have ended."""
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0] != 0:
+            pass
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def report(runs: list[Run], processor_seconds: float) -> int:
     print(f"{'target':<10} {'fuzzer':<10} {'hours':>7} {'executions':>12} {'findings':>9}")
     for run in runs:
         hours = f"{run.seconds / 3600:.2f}"
@@ -164,8 +172,9 @@ def report(runs: list[Run]) -> int:
             f"{len(run.findings):>9}"
         )
     findings = [path for run in runs for path in run.findings]
-    hours = sum(run.seconds for run in runs) / 3600
-    print(f"{hours:.2f} CPU-hours, {sum(run.executions for run in runs):,} executions, ", end="")
+    hours, of_processors = sum(run.seconds for run in runs) / 3600, processor_seconds / 3600
+    print(f"{hours:.2f} hours, {of_processors:.2f} CPU-hours, ", end="")
+    print(f"{sum(run.executions for run in runs):,} executions, ", end="")
     print(f"{len(findings)} findings")
     for path in findings:
         print(f"  {path}")
@@ -181,8 +190,11 @@ def fuzz(targets: list[str], minutes: float, jobs: int) -> int:
     else:
         print("AFL++ is not installed: libFuzzer alone", file=sys.stderr)
     seconds = max(1, int(minutes * 60 * jobs / len(work)))
+    adopt_orphans()
+    before = children_seconds()
     with ThreadPoolExecutor(jobs) as pool:
-        return report(list(pool.map(lambda item: item[0](item[1], seconds), work)))
+        runs = list(pool.map(lambda item: item[0](item[1], seconds), work))
+    return report(runs, children_seconds() - before)
 
 
 def minimise(targets: list[str]) -> int:

@@ -131,6 +131,32 @@ static void lock_excludes(void **state)
     assert_int_equal(load_relaxed(&lock.state), 0);
 }
 
+static void *take_and_release(void *of)
+{
+    lock_take(of);
+    lock_release(of);
+    return NULL;
+}
+
+/* Not for one that was free, and of the lock's kind alone. */
+static void waits_are_counted(void **state)
+{
+    (void)state;
+    struct lock of_heap = {.kind = LOCK_HEAP};
+    uint64_t heaps = load_relaxed(&hak_lock_waits[LOCK_HEAP]);
+    uint64_t shared = load_relaxed(&hak_lock_waits[LOCK_SHARED]);
+    pthread_t waiting;
+    lock_take(&of_heap);
+    assert_true(load_relaxed(&hak_lock_waits[LOCK_HEAP]) == heaps);
+    assert_int_equal(pthread_create(&waiting, NULL, take_and_release, &of_heap), 0);
+    while (load_relaxed(&hak_lock_waits[LOCK_HEAP]) == heaps)
+        sched_yield();
+    lock_release(&of_heap);
+    assert_int_equal(pthread_join(waiting, NULL), 0);
+    assert_true(load_relaxed(&hak_lock_waits[LOCK_HEAP]) == heaps + 1);
+    assert_true(load_relaxed(&hak_lock_waits[LOCK_SHARED]) == shared);
+}
+
 static void bounded_waits_give_up(void **state)
 {
     (void)state;
@@ -269,6 +295,7 @@ int main(void)
         cmocka_unit_test(format_knows_its_conversions),
         cmocka_unit_test(format_stays_within_its_room),
         cmocka_unit_test(lock_excludes),
+        cmocka_unit_test(waits_are_counted),
         cmocka_unit_test(bounded_waits_give_up),
         cmocka_unit_test(what_was_interrupted_is_not_waited_for),
         cmocka_unit_test(a_handler_does_not_wait_for_ever),

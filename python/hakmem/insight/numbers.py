@@ -91,6 +91,9 @@ class Numbers:
     def word(self, name: str) -> int:
         return number(self.process, name)
 
+    def words(self, name: str) -> tuple[int, ...]:
+        return numbers(self.process, name)
+
     @property
     def slabs_bytes(self) -> int:
         return sum(c.slab_bytes for c in self.classes)
@@ -112,6 +115,8 @@ class Numbers:
 
 
 GAUGE, COUNTER = "gauge", "counter"
+# As enum lock_kind in src/os/lock.h.
+SHARED_LOCKS, HEAP_LOCKS = 0, 1
 
 
 @dataclass(frozen=True)
@@ -376,6 +381,20 @@ METRICS = [
     ),
     Metric("purged_bytes", "free memory given back", _word("purged_bytes"), COUNTER, EVENTS),
     Metric("supers_made", "SuperSlabs mapped", _word("supers_made"), COUNTER, EVENTS),
+    Metric(
+        "heap_lock_waits",
+        "times a heap's lock was not free",
+        lambda n: n.words("lock_waits")[HEAP_LOCKS],
+        COUNTER,
+        EVENTS,
+    ),
+    Metric(
+        "shared_lock_waits",
+        "times a lock of what all threads share was not free",
+        lambda n: n.words("lock_waits")[SHARED_LOCKS],
+        COUNTER,
+        EVENTS,
+    ),
 ]
 
 CLASS_METRICS = [

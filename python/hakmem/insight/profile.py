@@ -271,7 +271,7 @@ def from_area(
     that does not say it that of the last change in it."""
     row = area.row("process")
     saved = area.saved or Saved(0, 0, "")
-    page = {name: number(row, name) for name in row}
+    page = {name: word for name, word in row.items() if isinstance(word, int)}
     settings = area.row("settings")
     words = [number(word, "address") for word in area.table("stacks").rows()]
     sites = [_site(index, site, words) for index, site in enumerate(area.table("sites").rows())]

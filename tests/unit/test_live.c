@@ -10,6 +10,7 @@
 #include "big/big.h"
 #include "control/options.h"
 #include "control/stats.h"
+#include "front/explicit.h"
 #include "front/front.h"
 #include "hakmem/hakmem.h"
 #include "heap/registry.h"
@@ -194,13 +195,18 @@ static void check_runs(const struct live_process *p)
     assert_int_equal(blocks, want_blocks);
 }
 
+static bool is_slab(uintptr_t word)
+{
+    return word > WORD_TAG_MAX || word == WORD_EXPLICIT;
+}
+
 /* Pages of the heap's slabs, from their lines. */
 static void check_touched(void)
 {
     uint32_t pages[CLASS_COUNT] = {0}, shown[CLASS_COUNT] = {0};
     for (size_t unit = 0; unit < region_top() * GRANULE_UNITS; unit++) {
         const struct slab *s = slab_at(unit);
-        if (unit_word(unit) > WORD_TAG_MAX && s->back == 0)
+        if (is_slab(unit_word(unit)) && s->back == 0)
             pages[s->class] += slab_touched_pages(s, s->high);
     }
     for (uint32_t i = 0; i < used_rows(LIVE_TABLE_heaps); i++) {
@@ -238,8 +244,8 @@ static void check_units(void)
         uintptr_t word = unit_word(unit);
         assert_at(kind == 0 || unit < used_rows(LIVE_TABLE_units), unit); /* or nobody reads it */
         if (kind == UNIT_SLAB) {
-            assert_at(word > WORD_TAG_MAX, unit);
-            assert_at(what >> 8 == class_of_word(word), unit);
+            assert_at(is_slab(word), unit);
+            assert_at(what >> 8 == slab_of_unit(unit)->class, unit);
             assert_at((what >> 4 & 15) == slab_of_unit(unit)->run_at, unit);
         } else if (kind == UNIT_BIG)
             assert_at(word == WORD_BIG && what >> 8 == slab_at(unit)->granules, unit);
@@ -405,6 +411,63 @@ static void a_block_that_was_resized_is_shown(void **state)
     check_units();
 }
 
+static uint32_t state_shown(struct heap *heap)
+{
+    const struct live_heaps *row = load_relaxed(&heap->row);
+    assert_non_null(row);
+    assert_int_equal(load_relaxed(&row->address), (uintptr_t)heap);
+    return load_relaxed(&row->state);
+}
+
+static void states_of_explicit_heaps_are_shown(void **state)
+{
+    (void)state;
+    struct heap *heap = front_heap_new();
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(state_shown(heap), HEAP_EXPLICIT);
+        explicit_to_vacant(heap);
+        assert_int_equal(state_shown(heap), HEAP_VACANT);
+        assert_ptr_equal(front_heap_new(), heap);
+    }
+    explicit_to_vacant(heap);
+}
+
+static void note_sample(struct heap *heap, void *p)
+{
+    struct sampler *s = &hak_thread.heap->magazines.sampler;
+    (void)sampled_forget_if(p, true); /* it may be one by chance */
+    thread_enter();
+    assert_true(sampled_note(s, p, 16, 16));
+    thread_leave();
+    explicit_note_sampled(heap, p);
+}
+
+/* Wherever in a slab they lie: of two that are left the second is not where a word of the map begins. */
+static void samples_end_with_their_heap(void **state)
+{
+    (void)state;
+    enum { MOST = 200, FIRST = 10, SECOND = 69 };
+    void *blocks[MOST] = {NULL};
+    struct heap *heap = front_heap_new();
+    for (size_t i = 0; i < MOST; i++) {
+        void *p = front_heap_alloc_counted(heap, 1, 16);
+        size_t at = ((uintptr_t)p & (UNIT_SIZE - 1)) / 16;
+        assert_true(at < MOST && blocks[at] == NULL);
+        blocks[at] = p;
+    }
+    check_units();
+    check_touched();
+    for (size_t i = 0; i < MOST; i++) {
+        if (i != FIRST && i != SECOND)
+            front_free(blocks[i]);
+    }
+    note_sample(heap, blocks[FIRST]);
+    note_sample(heap, blocks[SECOND]);
+    explicit_to_vacant(heap);
+    assert_false(sampled_forget_if(blocks[FIRST], true));
+    assert_false(sampled_forget_if(blocks[SECOND], true));
+}
+
 /* A check that fails there ends it with another status. */
 static void what_a_child_shows_is_so(void **state)
 {
@@ -445,6 +508,8 @@ int main(void)
         cmocka_unit_test(a_block_that_was_resized_is_shown),
         cmocka_unit_test(units_are_counted_whoever_takes_them),
         cmocka_unit_test(empty_slabs_that_stay_are_shown_at_once),
+        cmocka_unit_test(states_of_explicit_heaps_are_shown),
+        cmocka_unit_test(samples_end_with_their_heap),
         cmocka_unit_test(what_a_child_shows_is_so),
         cmocka_unit_test(heaps_without_a_row_are_counted_once), /* last: it leaves heaps behind */
     };

@@ -256,6 +256,53 @@ static void the_newest_orphans_hide_no_others(void **state)
         registry_abandon(newer[i]);
 }
 
+static void count_one(struct heap *h, void *heaps)
+{
+    (void)h;
+    ++*(size_t *)heaps;
+}
+
+static size_t heaps_there(void)
+{
+    size_t heaps = 0;
+    registry_each(count_one, &heaps);
+    return heaps;
+}
+
+/* As a handler that has interrupted who works on the registry. */
+static void attach_in_vain(size_t n)
+{
+    thread_enter();
+    thread_enter();
+    assert_true(lock_take(registry_lock()));
+    for (size_t i = 0; i < n; i++)
+        assert_null(registry_attach());
+    lock_release(registry_lock());
+    thread_leave();
+    thread_leave();
+}
+
+/* The next one who tries takes it, and no other is made. */
+static void a_heap_that_could_not_join_serves_later(void **state)
+{
+    enum { TRIES = 11, MOST = 64 };
+    (void)state;
+    struct heap *attached[MOST];
+    size_t n = 0, heaps = heaps_there();
+    attach_in_vain(TRIES);
+    assert_int_equal(heaps_there(), heaps);
+    size_t units = units_in_use();
+    while (units_in_use() == units) {
+        assert_true(n < MOST);
+        attached[n] = registry_attach();
+        assert_non_null(attached[n]);
+        store_relaxed(&attached[n++]->passing, NULL);
+    }
+    assert_int_equal(heaps_there(), heaps + 2);
+    while (n > 0)
+        registry_abandon(attached[--n]);
+}
+
 int main(void)
 {
     no_warm_orphans();
@@ -270,6 +317,7 @@ int main(void)
         cmocka_unit_test(blocks_follow_their_slab),
         cmocka_unit_test(a_thread_inherits_what_another_left),
         cmocka_unit_test(the_newest_orphans_hide_no_others),
+        cmocka_unit_test(a_heap_that_could_not_join_serves_later),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

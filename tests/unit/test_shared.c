@@ -68,11 +68,13 @@ static void threads_take_from_one_slab(void **state)
     trim_as(heaps[0]);
     for (int i = 1; i < HEAPS; i++) {
         uint64_t before = counted(heaps[i], COUNTER_refill_shared);
+        heaps[i]->classes[class].taken = false;
         blocks[i] = alloc_as(heaps[i], SIZE);
         assert_true(is_shared(blocks[i]));
         assert_int_equal(unit_of(blocks[i]), unit_of(blocks[1]));
         assert_int_equal(heaps[i]->classes[class].slabs, 0);
         assert_int_equal(counted(heaps[i], COUNTER_refill_shared), before + 1);
+        assert_true(heaps[i]->classes[class].taken); /* the next sweep leaves it */
         for (int j = 1; j < i; j++)
             assert_ptr_not_equal(blocks[i], blocks[j]);
     }

@@ -34,14 +34,15 @@ static bool is_newest_freed(const void *p, uintptr_t word)
 
 HAK_INLINE void refuse_newest_freed(const void *p, uintptr_t word, const char *what)
 {
-    if (word > WORD_TAG_MAX && HAK_UNLIKELY(is_newest_freed(p, word)))
+    if (HAK_UNLIKELY(is_newest_freed(p, word)))
         die_free_already(p, what);
 }
 
 size_t front_usable(const void *p, const char *what)
 {
     uintptr_t word = word_of(p, what);
-    refuse_newest_freed(p, word, what);
+    if (word > WORD_TAG_MAX)
+        refuse_newest_freed(p, word, what);
     return usable_of(p, word);
 }
 
@@ -95,34 +96,50 @@ static HAK_COLD void *resize_owned(struct heap *owner, void *p, uintptr_t word, 
     return q;
 }
 
-static HAK_NOINLINE void *realloc_slow(void *p, uintptr_t word, size_t size)
+/* `old`: usable bytes. NULL: no memory, and p is as it was. */
+HAK_INLINE void *move_to(void *q, void *p, size_t old, size_t size)
 {
+    if (HAK_UNLIKELY(q == NULL))
+        return NULL;
+    memcpy(q, p, least_of(old, size));
+    front_free(p);
+    return q;
+}
+
+/* A slab's block. What is due besides is seen to by what takes and frees. */
+static HAK_NOINLINE void *move_small(void *p, size_t old, size_t size)
+{
+    return move_to(front_alloc(with_headroom(old, size)), p, old, size);
+}
+
+/* Of a unit whose word is a tag, or none. */
+static HAK_NOINLINE void *realloc_tagged(void *p, size_t size)
+{
+    uintptr_t word = word_of(p, "realloc");
     void *q = NULL;
     size_t old = usable_of(p, word);
     struct heap *owner = explicit_owner(p, word);
     bool is_of_pages = word == WORD_RUN || word == WORD_BIG;
-    if (word <= WORD_TAG_MAX && !is_of_pages && still_fits(old, size))
+    if (!is_of_pages && still_fits(old, size))
         return p;
     if (is_of_pages)
         q = owner == NULL ? resize_pages(p, word, old, size) : resize_owned(owner, p, word, size);
-    if (q == NULL) {
-        q = front_alloc_beside(owner, with_headroom(old, size));
-        if (q == NULL)
-            return NULL;
-        memcpy(q, p, old < size ? old : size);
-        front_free(p);
-    }
+    if (q == NULL)
+        q = move_to(front_alloc_beside(owner, with_headroom(old, size)), p, old, size);
     purge_pay_if_owed();
     purge_if_due();
     return q;
 }
 
-/* Most calls find that the block is large enough: those build no frame. */
+/* Most calls find that the block is large enough. */
 void *front_realloc(void *p, size_t size)
 {
-    uintptr_t word = word_of(p, "realloc");
+    size_t unit = unit_of(p);
+    uintptr_t word = word_if_ours(unit);
+    if (HAK_UNLIKELY(word <= WORD_TAG_MAX))
+        return realloc_tagged(p, size);
+    refuse_no_block(p, "realloc", unit, word);
     refuse_newest_freed(p, word, "realloc");
-    if (word > WORD_TAG_MAX && still_fits(hak_classes[class_of_word(word)].size, size))
-        return p;
-    return realloc_slow(p, word, size);
+    size_t old = hak_classes[class_of_word(word)].size;
+    return still_fits(old, size) ? p : move_small(p, old, size);
 }

@@ -84,7 +84,7 @@ HAK_COLD size_t leases_kept(const struct heap *own, uint32_t class)
     size_t kept = 0;
     for (int i = 0; i < LEASES && class < LEASED_CLASSES; i++) {
         /* acquire: pairs with lease_make.
-         * model: no scenario reads these numbers; as in lease_by, which lease.made notices. */
+         * model: no scenario reads these numbers; as in lease_by, where one notices. */
         const struct lease *l = load_acquire(&own->leases[i]);
         kept += l != NULL ? load_relaxed(&l->of_class[class].kept) : 0;
     }

@@ -38,6 +38,18 @@ static int empty_all(void **state)
     return 0;
 }
 
+/* Of any of these classes, the first as well: they have a limit of their own. */
+static void their_slots_are_not_counted(void **state)
+{
+    (void)state;
+    size_t before = heap->magazine_bytes;
+    for (uint32_t class = FIRST_PAGED; class < CLASS_COUNT; class ++) {
+        release(alloc(class));
+        assert_true(magazine_of(heap, class)->cap != 0);
+    }
+    assert_int_equal(heap->magazine_bytes, before);
+}
+
 static void the_oldest_of_the_next_larger_goes_back_first(void **state)
 {
     (void)state;
@@ -255,6 +267,7 @@ static void one_that_is_kept_makes_room_for_a_run(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(their_slots_are_not_counted, empty_all),
         cmocka_unit_test_teardown(the_oldest_of_the_next_larger_goes_back_first, empty_all),
         cmocka_unit_test_teardown(a_block_of_a_class_takes_their_place_too, empty_all),
         cmocka_unit_test_teardown(one_is_cut_to_size_where_touched_pages_are_free, empty_all),

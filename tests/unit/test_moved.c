@@ -92,13 +92,23 @@ static void a_lost_place_is_given_up(void **state)
     release_all(between, 3);
 }
 
+static size_t granule_behind(const void *p, size_t size)
+{
+    return unit_of(p) / GRANULE_UNITS + size / GRANULE_SIZE;
+}
+
+/* Taken from here on, if it is nobody's. */
+static void take_granules(size_t granule, size_t n)
+{
+    bool zeroed;
+    (void)region_extend(granule, n, &zeroed);
+}
+
 /* A block of three granules that cannot grow where it is, and is refused one of its moves, from 0 on. */
 static void *resize_with_refusal(char **p, int move, enum target becomes)
 {
-    bool zeroed;
     *p = alloc(6 * MIB);
-    (void)region_extend(unit_of(*p) / GRANULE_UNITS + 3, 1,
-                        &zeroed); /* else somebody else is there */
+    take_granules(granule_behind(*p, 6 * MIB), 1);
     stamp(*p, 6 * MIB);
     refuse_move(move, becomes);
     return big_resize(unit_of(*p), 40 * MIB);
@@ -121,6 +131,8 @@ static void move_back_from(int move)
 {
     char *p;
     void *place = alloc(40 * MIB); /* where it would go */
+    size_t behind = granule_behind(place, 40 * MIB);
+    take_granules(behind, 2);
     release(place);
     assert_int_equal(big_purge(0), 40 * MIB);
     size_t bytes = big_live_bytes();
@@ -130,7 +142,8 @@ static void move_back_from(int move)
     refuse_move(-1, KEPT);
     (void)big_purge(0);
     void *q = alloc(40 * MIB);
-    assert_ptr_equal(q, place); /* all of it can be used again */
+    assert_ptr_equal(q, place); /* all of it can be used again, and nothing else */
+    assert_false(region_is_free(behind) || region_is_free(behind + 1));
     stamp(q, 40 * MIB);
     assert_true(has_stamp(p, 6 * MIB));
     release(q);

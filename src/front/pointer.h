@@ -33,19 +33,13 @@ HAK_INLINE uintptr_t word_if_ours(size_t unit)
     return HAK_LIKELY(unit < hak_region.units) ? unit_word(unit) : WORD_NONE;
 }
 
-/* Ends the program if no block can start at p, in that unit. */
-HAK_INLINE void refuse_no_block(const void *p, const char *what, size_t unit, uintptr_t word)
-{
-    if (HAK_UNLIKELY(!is_block_start(p, unit, word)))
-        die_not_a_block(p, what, word);
-}
-
 /* The word of the unit a block starts in; ends the program if none can start at p. */
 HAK_INLINE uintptr_t word_of(const void *p, const char *what)
 {
     size_t unit = unit_of(p);
     uintptr_t word = word_if_ours(unit);
-    refuse_no_block(p, what, unit, word);
+    if (HAK_UNLIKELY(!is_block_start(p, unit, word)))
+        die_not_a_block(p, what, word);
     return word;
 }
 

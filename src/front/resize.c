@@ -27,22 +27,16 @@ void *front_alloc_beside(struct heap *owner, size_t size)
 }
 
 /* The build `secure` knows of each block whether it is free, and asks this of blocks that are. */
-static bool is_newest_freed(const void *p, uintptr_t word)
+HAK_INLINE bool is_newest_freed(const void *p, uintptr_t word)
 {
     return !HAK_SECURE && magazine_newest_is(magazine_for_word(hak_thread.heap, word), p);
-}
-
-HAK_INLINE void refuse_newest_freed(const void *p, uintptr_t word, const char *what)
-{
-    if (HAK_UNLIKELY(is_newest_freed(p, word)))
-        die_free_already(p, what);
 }
 
 size_t front_usable(const void *p, const char *what)
 {
     uintptr_t word = word_of(p, what);
-    if (word > WORD_TAG_MAX)
-        refuse_newest_freed(p, word, what);
+    if (word > WORD_TAG_MAX && HAK_UNLIKELY(is_newest_freed(p, word)))
+        die_free_already(p, what);
     return usable_of(p, word);
 }
 
@@ -112,10 +106,12 @@ static HAK_NOINLINE void *move_small(void *p, size_t old, size_t size)
     return move_to(front_alloc(with_headroom(old, size)), p, old, size);
 }
 
-/* Of a unit whose word is a tag, or none. */
-static HAK_NOINLINE void *realloc_tagged(void *p, size_t size)
+/* No slab's block, or none that may be resized, which ends the program. */
+static HAK_NOINLINE void *realloc_other(void *p, size_t size)
 {
     uintptr_t word = word_of(p, "realloc");
+    if (word > WORD_TAG_MAX)
+        die_free_already(p, "realloc");
     void *q = NULL;
     size_t old = usable_of(p, word);
     struct heap *owner = explicit_owner(p, word);
@@ -131,15 +127,14 @@ static HAK_NOINLINE void *realloc_tagged(void *p, size_t size)
     return q;
 }
 
-/* Most calls find that the block is large enough. */
+/* Most calls find that the block is large enough. It calls nothing else, and so builds no frame. */
 void *front_realloc(void *p, size_t size)
 {
     size_t unit = unit_of(p);
     uintptr_t word = word_if_ours(unit);
-    if (HAK_UNLIKELY(word <= WORD_TAG_MAX))
-        return realloc_tagged(p, size);
-    refuse_no_block(p, "realloc", unit, word);
-    refuse_newest_freed(p, word, "realloc");
+    if (HAK_UNLIKELY(word <= WORD_TAG_MAX || !is_block_start(p, unit, word) ||
+                     is_newest_freed(p, word)))
+        return realloc_other(p, size);
     size_t old = hak_classes[class_of_word(word)].size;
     return still_fits(old, size) ? p : move_small(p, old, size);
 }

@@ -32,11 +32,18 @@ HAK_INLINE bool is_newest_freed(const void *p, uintptr_t word)
     return !HAK_SECURE && magazine_newest_is(magazine_for_word(hak_thread.heap, word), p);
 }
 
-size_t front_usable(const void *p, const char *what)
+/* The word of a block's unit; ends the program if it is none, or the one freed last. */
+static uintptr_t word_of_live(const void *p, const char *what)
 {
     uintptr_t word = word_of(p, what);
     if (word > WORD_TAG_MAX && HAK_UNLIKELY(is_newest_freed(p, word)))
         die_free_already(p, what);
+    return word;
+}
+
+size_t front_usable(const void *p, const char *what)
+{
+    uintptr_t word = word_of_live(p, what);
     return usable_of(p, word);
 }
 
@@ -106,12 +113,11 @@ static HAK_NOINLINE void *move_small(void *p, size_t old, size_t size)
     return move_to(front_alloc(with_headroom(old, size)), p, old, size);
 }
 
-/* No slab's block, or none that may be resized, which ends the program. */
+/* No slab's block, or none that may be resized, which ends the program. Of a heap that another thread deletes the slab may
+ * have become an ordinary one meanwhile. */
 static HAK_NOINLINE void *realloc_other(void *p, size_t size)
 {
-    uintptr_t word = word_of(p, "realloc");
-    if (word > WORD_TAG_MAX)
-        die_free_already(p, "realloc");
+    uintptr_t word = word_of_live(p, "realloc");
     void *q = NULL;
     size_t old = usable_of(p, word);
     struct heap *owner = explicit_owner(p, word);

@@ -6,6 +6,9 @@
 #include "base/base.h"
 #include "os/thread.h"
 
+/* Whose a lock is, for numbers. */
+enum lock_kind { LOCK_SHARED, LOCK_HEAP, LOCK_KINDS };
+
 struct lock {
     _Atomic uint32_t state; /* 0 free, 1 held, 2 held and somebody may sleep on it */
     /* Written by the holder; a thread asks it only whether the holder is itself. */
@@ -15,9 +18,6 @@ struct lock {
     _Atomic bool lost;
     uint8_t kind; /* enum lock_kind; set before others know of it */
 };
-
-/* Whose a lock is, for numbers. */
-enum lock_kind { LOCK_SHARED, LOCK_HEAP, LOCK_KINDS };
 
 /* Times that one was not free and was waited for, since the start. */
 extern _Atomic uint64_t hak_lock_waits[LOCK_KINDS] __attribute__((visibility("hidden")));

@@ -305,11 +305,6 @@ static void resize(struct input *in)
 
 /* ---- many blocks of one size ---- */
 
-static void *one_of_crowd(hak_heap *heap, size_t size)
-{
-    return heap != NULL ? hak_heap_malloc(heap, size) : hak_malloc(size);
-}
-
 static void new_crowd(struct input *in)
 {
     hak_heap *heap = input_take(in, 1) % 4 == 0 ? heaps_any(&heaps, in) : NULL;
@@ -319,7 +314,7 @@ static void new_crowd(struct input *in)
         size_t at = (slot + i) % SLOTS;
         if (model.blocks[at].at != NULL)
             continue;
-        void *p = one_of_crowd(heap, size);
+        void *p = heaps_malloc(heap, size);
         if (granted(p, 0, size, 1))
             model_add_of(&model, at, p, size, ORDINARY, false, heap);
     }

@@ -78,11 +78,6 @@ static void allocate_of_heap(struct input *in)
     model_add_of(&model, slot, p, size, ORDINARY, false, heap);
 }
 
-static void *one_of_many(hak_heap *heap, size_t size)
-{
-    return heap != NULL ? hak_heap_malloc(heap, size) : hak_malloc(size);
-}
-
 static void allocate_many(struct input *in)
 {
     hak_heap *heap = input_take(in, 1) % 2 == 0 ? heaps_any(&heaps, in) : NULL;
@@ -90,7 +85,7 @@ static void allocate_many(struct input *in)
     for (size_t i = 0; i < count; i++) {
         size_t at = (slot + i) % SLOTS;
         if (model.blocks[at].at == NULL && model_has_room(&model, size))
-            model_add_of(&model, at, one_of_many(heap, size), size, ORDINARY, false, heap);
+            model_add_of(&model, at, heaps_malloc(heap, size), size, ORDINARY, false, heap);
     }
 }
 

@@ -8,6 +8,11 @@ hak_heap *heaps_any(struct heaps *h, struct input *in)
     return h->at[i];
 }
 
+void *heaps_malloc(hak_heap *heap, size_t size)
+{
+    return heap != NULL ? hak_heap_malloc(heap, size) : hak_malloc(size);
+}
+
 static void check_one(hak_heap *heap, const struct model *m)
 {
     struct hak_heap_stats s;

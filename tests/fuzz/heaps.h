@@ -13,6 +13,9 @@ struct heaps {
 /* Any of them, which is made if need be. */
 hak_heap *heaps_any(struct heaps *h, struct input *in);
 
+/* NULL: of none. */
+void *heaps_malloc(hak_heap *heap, size_t size);
+
 /* Any of them ends, with its blocks or without. */
 void heaps_end_any(struct heaps *h, struct model *m, struct input *in);
 void heaps_end_all(struct heaps *h, struct model *m);

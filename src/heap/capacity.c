@@ -13,13 +13,18 @@ enum {
     SWINGS_ENOUGH = 4,      /* swings after which a magazine is made longer */
     SWING_SHARE = 4,        /* a swing ends with this share of a magazine taken in one go ... */
     SWING_MIN = 16,         /* ... or so much if it has that: a mix does so once in 65,536 times */
-    LONG_BYTES = 128 << 10, /* what fits into the longest magazine of a class */
-    LONG_FROM = 32 << 10,   /* above so much, one of blocks above SMALL_MAX is a long one */
-    BUDGET_MOST = 2 << 20,  /* all capacities of a heap together stay within so many bytes, ... */
+    LONG_BYTES = 128 << 10, /* what fits into the longest magazine of a class, ... */
+    LONG_BYTES_LARGE = 512 << 10, /* ... or of blocks above SMALL_MAX, ... */
+    LONG_FROM = 32 << 10,         /* ... of which one is a long one above so much */
+    BUDGET_FIRST = 2 << 20, /* all capacities of a heap together stay within so many bytes, ... */
+    BUDGET_MOST = 8 << 20,  /* ... or so many if its blocks have come anew ... */
+    TURNOVERS = 8,          /* ... so often since it was emptied, ... */
     BUDGET_ALL = 32 << 20,  /* ... its share of so many for all heaps if that is less, ... */
     BUDGET_SHARE = 32,      /* ... and this share of what the heap has in use */
-    GROWN_ANEW = 2,         /* a heap swings: it has grown to so many times what it had ... */
-    SWING_MS = 1000         /* ... when it was emptied, no longer ago than that */
+    BUDGET_SHARE_PAGED =
+        4,          /* blocks of pages have as much again for all heaps, and another share */
+    GROWN_ANEW = 2, /* a heap swings: it has grown to so many times what it had ... */
+    SWING_MS = 1000 /* ... when it was emptied, no longer ago than that */
 };
 
 /* Values of the setting `magazines`, in the order of its words. */
@@ -32,9 +37,11 @@ static uint32_t power_of_two_within(size_t n)
 
 static uint32_t most_slots(uint32_t class)
 {
-    if (hak_classes[class].size > SMALL_MAX)
-        return hak_classes[class].slots;
-    uint32_t slots = power_of_two_within(LONG_BYTES / hak_classes[class].size);
+    const struct class_info *c = &hak_classes[class];
+    if (c->size > UNIT_SIZE)
+        return c->slots;
+    size_t bytes = c->size > SMALL_MAX ? LONG_BYTES_LARGE : LONG_BYTES;
+    uint32_t slots = power_of_two_within(bytes / c->size);
     return slots < SLOTS_MOST ? slots : SLOTS_MOST;
 }
 
@@ -68,22 +75,42 @@ static bool is_long_for(uint32_t class, uint32_t slots)
     return size > SMALL_MAX && slots * size > LONG_FROM;
 }
 
+/* What goes up and comes down once has no use for longer magazines, and would leave them full. */
+static bool has_turned_over(const struct heap *h)
+{
+    return h->taken_bytes / TURNOVERS >= h->peak_bytes;
+}
+
 static size_t budget_for(const struct heap *h, uint32_t class, uint32_t slots)
 {
-    size_t share = least_of(BUDGET_MOST, BUDGET_ALL / registry_heaps());
+    size_t most = has_turned_over(h) ? BUDGET_MOST : BUDGET_FIRST;
+    size_t share = least_of(most, BUDGET_ALL / registry_heaps());
     size_t budget = share + h->used_bytes / BUDGET_SHARE;
     if (h->magazines.of[class].cap == 0)
         return 2 * budget;
     return is_long_for(class, slots) ? budget / 2 : budget;
 }
 
-/* What small blocks get at first is little. Blocks of pages have a limit of their own (paged.h). */
+/* How many of them stay is looked at as well (paged.h), but only after several of a class, and by a thread that goes on. */
+static size_t paged_budget(const struct heap *h)
+{
+    return BUDGET_ALL / registry_heaps() + h->used_bytes / BUDGET_SHARE_PAGED;
+}
+
+/* What small blocks get at first is little. */
 static bool may_have(const struct heap *h, uint32_t class, uint32_t before, uint32_t slots)
 {
     size_t size = hak_classes[class].size, more = (slots - before) * size;
-    if (class >= FIRST_PAGED || (before == 0 && size <= SMALL_MAX))
+    if (before == 0 && size <= SMALL_MAX)
         return true;
-    return h->magazine_bytes + more <= budget_for(h, class, slots) && !pressure_is(PRESSURE_NEAR);
+    bool fits = class < FIRST_PAGED ? h->magazine_bytes + more <= budget_for(h, class, slots)
+                                    : h->paged_bytes + more <= paged_budget(h);
+    return fits && !pressure_is(PRESSURE_NEAR);
+}
+
+static size_t *capacities(struct heap *h, uint32_t class)
+{
+    return class < FIRST_PAGED ? &h->magazine_bytes : &h->paged_bytes;
 }
 
 static void exchange_slots(struct heap *h, uint32_t class, void **slots, uint32_t cap)
@@ -96,10 +123,8 @@ static void exchange_slots(struct heap *h, uint32_t class, void **slots, uint32_
     h->classes[class].spilled = 0; /* that was in the old slots; a fork's child may still say so */
     if (before != 0)
         slots_give(h, old, before);
-    if (class >= FIRST_PAGED) /* whose blocks have a limit of their own (paged.h) */
-        return;
-    h->magazine_bytes += cap * (size_t)hak_classes[class].size;
-    h->magazine_bytes -= before * (size_t)hak_classes[class].size;
+    *capacities(h, class) += cap * (size_t)hak_classes[class].size;
+    *capacities(h, class) -= before * (size_t)hak_classes[class].size;
 }
 
 void empty_magazine(struct heap *h, uint32_t class)
@@ -115,16 +140,27 @@ void empty_magazine(struct heap *h, uint32_t class)
     h->classes[class].spilled = 0;
 }
 
+static void lose_slots(struct heap *h, uint32_t class)
+{
+    empty_magazine(h, class);
+    if (magazine_of(h, class)->cap != 0)
+        exchange_slots(h, class, NULL, 0);
+}
+
+void magazines_lose_slots(struct heap *h)
+{
+    for (uint32_t class = 0; class < CLASS_COUNT; class ++)
+        lose_slots(h, class);
+}
+
 /* One class on in turn: a magazine that was neither refilled nor flushed for a whole round loses its
  * slots. */
 static void move_budget_hand(struct heap *h)
 {
     uint32_t class = h->budget_hand;
     h->budget_hand = class + 1 < CLASS_COUNT ? class + 1 : 0;
-    if ((h->classes[class].active & HAND_BUDGET) == 0 && magazine_of(h, class)->cap != 0) {
-        empty_magazine(h, class);
-        exchange_slots(h, class, NULL, 0);
-    }
+    if ((h->classes[class].active & HAND_BUDGET) == 0)
+        lose_slots(h, class);
     h->classes[class].active &= HAND_IDLE;
 }
 

@@ -22,6 +22,9 @@ void adjust_slots(struct heap *h, uint32_t class);
 /* What it holds goes back. Closed afterwards. */
 void empty_magazine(struct heap *h, uint32_t class);
 
+/* The same for all, and they lose their slots: how long they became is for a demand that is gone. */
+void magazines_lose_slots(struct heap *h);
+
 /* The oldest blocks of a full magazine, spill_batch of them, have just gone back, and the rest has moved up. */
 void note_spill(struct heap *h, uint32_t class);
 

@@ -132,7 +132,7 @@ enum heap_state {
 
 /* What heap/hollow.c knows of a heap. Under its lock. */
 struct hollow {
-    uint32_t until_look;  /* refills, flushes and samples until the clock is looked at */
+    uint32_t until_look;  /* refills and flushes until the clock is looked at */
     uint32_t patience_ms; /* how long it must have been hollow; 0: as the setting says */
     bool gathers;         /* what is being done about it: magazines only give, ... */
     uint32_t purges;      /* ... or so many slabs are yet to be looked through, ... */
@@ -200,12 +200,13 @@ struct heap {
     size_t used_bytes, peak_bytes;
     uint64_t emptied_ms;
     size_t emptied_bytes;
+    size_t taken_bytes; /* of blocks handed out since then; under the lock */
     /* Bytes of blocks of pages in its magazines, when last looked at; under the lock (paged.c). */
     size_t paged_kept;
     size_t grown_bytes; /* fresh pages taken since the last sweep; under the lock */
-    /* What the magazines' capacities add up to in bytes, and the class that is next to give some of it
-     * up for another. Its thread alone. */
-    size_t magazine_bytes;
+    /* What the magazines' capacities add up to in bytes, those of blocks of pages by themselves, and the class that is next to give
+     * some of it up for another. Its thread alone. */
+    size_t magazine_bytes, paged_bytes;
     uint32_t budget_hand;
     uint64_t few_since_ms; /* since when each class' `few` counts; under the lock */
     /* Countdowns that end while much may be free before the clock is looked at, and when it last was (front.c). Its thread

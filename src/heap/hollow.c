@@ -221,7 +221,7 @@ HAK_COLD void hollow_note_sample(struct heap *h)
 {
     if (!lock_take(&h->lock))
         return;
-    hollow_look_if_due(h);
+    hollow_look(h);
     heap_unlock(h);
 }
 

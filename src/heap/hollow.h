@@ -23,7 +23,7 @@
 #include "super/super.h"
 
 enum {
-    HOLLOW_LOOK_EVERY = 16, /* refills, flushes and samples */
+    HOLLOW_LOOK_EVERY = 16, /* refills and flushes */
     HOLLOW_MIN = 4 << 20    /* free bytes from which on a heap may be hollow */
 };
 
@@ -49,7 +49,8 @@ HAK_INLINE void hollow_look_if_due(struct heap *h)
         hollow_look(h);
 }
 
-/* The same without the lock, for a program of which all is served from magazines: where a sample is taken. */
+/* Without the lock, for a program of which all is served from magazines: where a sample is taken, which is seldom enough to look
+ * each time. */
 void hollow_note_sample(struct heap *h);
 
 #endif

@@ -64,6 +64,7 @@ HAK_INLINE void class_use(struct heap *h, uint32_t class, size_t n)
     h->classes[class].taken = true;
     count(h, COUNTER_ss_taken, n);
     h->used_bytes += n * hak_classes[class].size;
+    h->taken_bytes += n * hak_classes[class].size;
     if (h->peak_bytes < h->used_bytes)
         h->peak_bytes = h->used_bytes;
 }

@@ -201,9 +201,11 @@ static HAK_COLD void flush_all(struct heap *h)
 {
     count(h, COUNTER_flush_all, 1);
     heap_empty_magazines(h, HAND_ALL);
+    magazines_lose_slots(h);
     heap_release_kept(h);
     h->peak_bytes = h->emptied_bytes = h->used_bytes;
     h->emptied_ms = os_now_ms();
+    h->taken_bytes = 0;
 }
 
 /* The oldest blocks of a full magazine make room for this one. */

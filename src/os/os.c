@@ -191,10 +191,14 @@ bool os_unmap(void *at, size_t size)
     return done;
 }
 
+_Atomic uint32_t hak_purges_refused;
+
 bool os_purge(void *at, size_t size)
 {
     int saved = errno;
     bool done = madvise(at, size, MADV_DONTNEED) == 0;
+    if (!done)
+        add_relaxed(&hak_purges_refused, 1U);
     errno = saved;
     return done;
 }

@@ -62,8 +62,10 @@ bool os_close(void *at, size_t size);
 /* Gives the range back to the kernel. */
 bool os_unmap(void *at, size_t size);
 
-/* Drops the pages of a mapped range: it reads as zeros afterwards. */
+/* Drops the pages of a mapped range: it reads as zeros afterwards. False: the kernel refuses, which is counted. */
 bool os_purge(void *at, size_t size);
+
+extern _Atomic uint32_t hak_purges_refused __attribute__((visibility("hidden")));
 
 /* Populates the pages of a mapped range in one call; false: not all, or the kernel cannot. */
 bool os_prefault(void *at, size_t size);

@@ -263,13 +263,14 @@ static size_t purge_down_to(size_t keep)
 static void purge_excess_locked(size_t allowed)
 {
     uint64_t now = os_now_ms();
+    uint32_t refused = load_relaxed(&hak_purges_refused);
     size_t bytes = purge_down_to(allowed);
     if (now - load_relaxed(&purge.last_ms) > WINDOW_MS)
         store_relaxed(&purge.recent, (size_t)0);
     add_relaxed(&purge.recent, bytes);
     store_relaxed(&purge.last_ms, now);
-    /* Locked pages, say: trying at every free would help nobody. Not if another thread was faster. */
-    store_relaxed(&purge.refused, bytes == 0 && purge_dirty_bytes() > allowed + slack(allowed));
+    /* Locked pages, say: trying at every free would help nobody. Not if other threads took what was free meanwhile. */
+    store_relaxed(&purge.refused, bytes == 0 && load_relaxed(&hak_purges_refused) != refused);
 }
 
 static HAK_COLD void purge_excess(size_t allowed)

@@ -385,7 +385,7 @@ enum {
     SWING_LARGEST_KIB = 4096,
     SWINGS = 40,
     SWING_FAULTS_MOST =
-        1000,            /* in half of them, of some 20,000 pages each; guarded samples' beside */
+        2000,            /* in half of them, of some 20,000 pages each; guarded samples' beside */
     SWING_SLOW_MS = 500, /* each: demand is judged by the second, so slower ones say nothing */
     CALM_ROUNDS = 80,    /* of 100 ms */
 };

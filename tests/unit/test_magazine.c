@@ -268,23 +268,57 @@ static size_t bytes_of_long_ones(void)
     return bytes;
 }
 
-/* Few of them are much memory, so long magazines of them get a part of the budget. */
+/* So many blocks of each class from 4 to 16 KiB come and go. */
+static void swing_larger(int blocks, int turns)
+{
+    for (int i = 0; i < turns; i++) {
+        for (uint32_t class = class_for(4097); class <= class_for(16384); class ++) {
+            swing(class, (size_t)blocks);
+            assert_true(capacity(class) != 0);
+        }
+    }
+}
+
+/* Few of them are much memory, so long magazines of them get a part of the budget, which is small until the heap's blocks have come
+ * anew several times. */
 static void long_magazines_of_larger_blocks_have_half_of_the_budget(void **state)
 {
     (void)state;
     enum { TURNS = 8, MANY = 64 };
+    void *ballast[MANY]; /* so that the heap does not shrink to a quarter */
     forget_slots();
+    for (int i = 0; i < MANY; i++)
+        ballast[i] = alloc(class_for(UNIT_SIZE));
     for (int i = 0; i < TURNS; i++)
         swing(class_for(13000), MANY);
-    assert_int_equal(capacity(class_for(13000)), hak_classes[class_for(13000)].slots);
+    assert_int_equal(capacity(class_for(13000)), 32); /* what has 512 KiB, as a power of two */
     give_all_back(class_for(13000));
-    for (int i = 0; i < TURNS; i++) {
-        for (uint32_t class = class_for(SMALL_MAX + 1); class < FIRST_PAGED; class ++) {
-            swing(class, MANY);
-            assert_true(capacity(class) != 0);
-        }
-    }
-    assert_in_range(bytes_of_long_ones(), 512 << 10, 2 << 20);
+    heap->taken_bytes = 0;
+    swing_larger(MANY, 1);
+    assert_in_range(bytes_of_long_ones(), 512 << 10, 3 << 19);
+    heap->taken_bytes = SIZE_MAX / 2;
+    swing_larger(MANY, TURNS);
+    assert_in_range(bytes_of_long_ones(), 2 << 20, 9 << 19);
+    for (int i = 0; i < MANY; i++)
+        release(ballast[i]);
+    forget_slots();
+}
+
+/* How long they became is for a demand that is gone. One whose demand goes up and down at once keeps them. */
+static void a_heap_that_has_shrunk_loses_its_slots(void **state)
+{
+    (void)state;
+    enum { TURNS = 8, MANY = 64 };
+    uint32_t class = class_for(UNIT_SIZE);
+    forget_slots();
+    heap->emptied_ms = 0;
+    heap->peak_bytes = heap->used_bytes;
+    swing(class, MANY);
+    assert_int_equal(capacity(class), 0);
+    assert_int_equal(heap->magazine_bytes, 0);
+    for (int i = 0; i < TURNS; i++)
+        swing(class, MANY);
+    assert_int_equal(capacity(class), hak_classes[class].slots);
     forget_slots();
 }
 
@@ -303,6 +337,36 @@ static void many_heaps_have_less_each(void **state)
     assert_in_range(heap->magazine_bytes, 1, 2 * budget);
     heaps = 1;
     forget_slots();
+}
+
+/* A thread that sleeps keeps what it has in them. */
+static void blocks_of_pages_have_a_budget_that_heaps_share(void **state)
+{
+    (void)state;
+    enum { HEAPS = 200, MANY = 8, TURNS = 4 };
+    forget_slots();
+    heap->paged_bytes = 0;
+    heaps = HEAPS;
+    size_t most = 0;
+    for (uint32_t class = FIRST_PAGED; class < CLASS_COUNT; class ++) {
+        void *blocks[MANY];
+        for (int i = 0; i < MANY; i++)
+            blocks[i] = alloc(class);
+        most = most < heap->used_bytes ? heap->used_bytes : most;
+        for (int i = 0; i < MANY; i++)
+            release(blocks[i]);
+    }
+    assert_in_range(heap->paged_bytes, 1, (32 << 20) / HEAPS + most / 4);
+    heaps = 1;
+    for (int i = 0; i < TURNS * MANY; i++) {
+        for (uint32_t class = FIRST_PAGED; class < CLASS_COUNT; class ++)
+            release(alloc(class));
+    }
+    for (uint32_t class = FIRST_PAGED; class < CLASS_COUNT; class ++)
+        assert_true(capacity(class) != 0);
+    give_all_back(FIRST_PAGED);
+    forget_slots();
+    heap->paged_bytes = 0;
 }
 
 static uint32_t capacity_after_swings(const char *magazines, bool learn)
@@ -360,6 +424,7 @@ static void a_magazine_without_slots_is_refilled_as_a_new_one(void **state)
     (void)state;
     uint32_t class = class_for(160);
     forget_slots();
+    heaps = 64; /* so that the budget is little */
     swing(class, 300);
     assert_int_not_equal(heap->classes[class].spilled, 0);
     uint32_t before = capacity(class);
@@ -374,6 +439,7 @@ static void a_magazine_without_slots_is_refilled_as_a_new_one(void **state)
     swing(class, 1);
     assert_int_equal(capacity(class), 8);
     give_all_back(class);
+    heaps = 1;
 }
 
 /* Where no memory is left for a magazine there may be some for a block. */
@@ -437,6 +503,7 @@ static void idle_magazines_make_room_in_the_budget(void **state)
     (void)state;
     uint32_t idle = class_for(1024), busy = class_for(960);
     forget_slots();
+    heaps = 16; /* 2 MiB for each */
     for (int i = 0; i < 40; i++)
         swing(idle, 250);
     size_t was = capacity(idle);
@@ -453,6 +520,7 @@ static void idle_magazines_make_room_in_the_budget(void **state)
     assert_int_equal(bytes, heap->magazine_bytes);
     assert_true(bytes <= (2 << 20) + heap->used_bytes / 32);
     give_all_back(busy);
+    heaps = 1;
 }
 
 int main(void)
@@ -468,7 +536,9 @@ int main(void)
         cmocka_unit_test(a_magazine_grows_until_a_swing_fits),
         cmocka_unit_test(a_queue_beside_a_swing_does_not_hide_it),
         cmocka_unit_test(long_magazines_of_larger_blocks_have_half_of_the_budget),
+        cmocka_unit_test(a_heap_that_has_shrunk_loses_its_slots),
         cmocka_unit_test(many_heaps_have_less_each),
+        cmocka_unit_test(blocks_of_pages_have_a_budget_that_heaps_share),
         cmocka_unit_test(how_long_magazines_become_is_a_setting),
         cmocka_unit_test(the_placebo_grows_other_magazines),
         cmocka_unit_test(a_magazine_without_slots_is_refilled_as_a_new_one),

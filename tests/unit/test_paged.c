@@ -35,19 +35,25 @@ static int empty_all(void **state)
 {
     (void)state;
     give_all_back(FIRST_PAGED);
+    lock_take(&heap->lock);
+    magazines_lose_slots(heap);
+    lock_release(&heap->lock);
+    assert_int_equal(heap->paged_bytes, 0);
     return 0;
 }
 
-/* Of any of these classes, the first as well: they have a limit of their own. */
-static void their_slots_are_not_counted(void **state)
+/* Of any of these classes, the first as well: they have a budget of their own. */
+static void their_slots_are_counted_by_themselves(void **state)
 {
     (void)state;
-    size_t before = heap->magazine_bytes;
+    size_t before = heap->magazine_bytes, could_hold = 0;
     for (uint32_t class = FIRST_PAGED; class < CLASS_COUNT; class ++) {
         release(alloc(class));
         assert_true(magazine_of(heap, class)->cap != 0);
+        could_hold += magazine_of(heap, class)->cap * (size_t)hak_classes[class].size;
     }
     assert_int_equal(heap->magazine_bytes, before);
+    assert_int_equal(heap->paged_bytes, could_hold);
 }
 
 static void the_oldest_of_the_next_larger_goes_back_first(void **state)
@@ -267,7 +273,7 @@ static void one_that_is_kept_makes_room_for_a_run(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(their_slots_are_not_counted, empty_all),
+        cmocka_unit_test_teardown(their_slots_are_counted_by_themselves, empty_all),
         cmocka_unit_test_teardown(the_oldest_of_the_next_larger_goes_back_first, empty_all),
         cmocka_unit_test_teardown(a_block_of_a_class_takes_their_place_too, empty_all),
         cmocka_unit_test_teardown(one_is_cut_to_size_where_touched_pages_are_free, empty_all),

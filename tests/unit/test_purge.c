@@ -1,4 +1,7 @@
 /* How much free memory keeps its pages. */
+#include <errno.h>
+#include <sys/mman.h>
+
 #include "kinds.h"
 
 enum { SUPERS = 16 };
@@ -7,11 +10,15 @@ enum { SUPERS = 16 };
 /* The kernel refuses to take pages back. */
 static bool is_refused;
 static int refusals;
-bool __wrap_os_purge(void *at, size_t size), __real_os_purge(void *at, size_t size);
-bool __wrap_os_purge(void *at, size_t size)
+int __wrap_madvise(void *at, size_t size, int advice),
+    __real_madvise(void *at, size_t size, int advice);
+int __wrap_madvise(void *at, size_t size, int advice)
 {
-    refusals += is_refused;
-    return !is_refused && __real_os_purge(at, size);
+    if (!is_refused || advice != MADV_DONTNEED)
+        return __real_madvise(at, size, advice);
+    refusals++;
+    errno = EINVAL;
+    return -1;
 }
 
 /* What pressure was told last, and how often. */
@@ -217,6 +224,21 @@ static void what_was_refused_is_not_tried_for_a_second(void **state)
     assert_true(dirty_bytes() < DIRTY);
 }
 
+/* Other threads take what is free while one thread purges, and free as much: there is nothing to be had at that moment, but the
+ * kernel refuses nothing. */
+static void what_others_took_is_tried_at_once(void **state)
+{
+    (void)state;
+    hak_options.retain = 0;
+    purge_everything();
+    add_relaxed(&hak_big.cached_bytes, DIRTY); /* of which none is found */
+    look();
+    sub_relaxed(&hak_big.cached_bytes, DIRTY);
+    make_dirty();
+    look();
+    assert_true(dirty_bytes() < DIRTY);
+}
+
 /* Demand goes up and down all the time: what it needs again stays, wherever in the turns the seconds begin by
  * which demand is judged. */
 static void an_oscillation_keeps_what_it_needs(void **state)
@@ -408,6 +430,7 @@ int main(void)
         cmocka_unit_test(everything_is_everything),
         cmocka_unit_test(one_thread_purges_at_a_time),
         cmocka_unit_test(what_was_refused_is_not_tried_for_a_second),
+        cmocka_unit_test(what_others_took_is_tried_at_once),
         cmocka_unit_test(an_oscillation_keeps_what_it_needs),
         cmocka_unit_test(who_sets_the_most_that_is_kept_means_it),
         cmocka_unit_test(an_oscillation_is_forgotten),

@@ -7,6 +7,7 @@
 #include "front/front.h"
 #include "front/pointer.h"
 #include "front/slow.h"
+#include "heap/lease.h"
 #include "heap/runs.h"
 #include "os/os.h"
 #include "purge/purge.h"
@@ -32,11 +33,17 @@ HAK_INLINE bool is_newest_freed(const void *p, uintptr_t word)
     return !HAK_SECURE && magazine_newest_is(magazine_for_word(hak_thread.heap, word), p);
 }
 
-/* The word of a block's unit; ends the program if it is none, or the one freed last. */
+static bool is_known_free(const void *p, uintptr_t word)
+{
+    return word > WORD_TAG_MAX ? is_newest_freed(p, word)
+                               : !HAK_SECURE && word == WORD_EXPLICIT && leased_says_free(p);
+}
+
+/* The word of a block's unit; ends the program if it is none, or one that is known to be free. */
 static uintptr_t word_of_live(const void *p, const char *what)
 {
     uintptr_t word = word_of(p, what);
-    if (word > WORD_TAG_MAX && HAK_UNLIKELY(is_newest_freed(p, word)))
+    if (HAK_UNLIKELY(is_known_free(p, word)))
         die_free_already(p, what);
     return word;
 }

@@ -147,7 +147,7 @@ static void lose_slots(struct heap *h, uint32_t class)
         exchange_slots(h, class, NULL, 0);
 }
 
-void magazines_lose_slots(struct heap *h)
+HAK_COLD void magazines_lose_slots(struct heap *h)
 {
     for (uint32_t class = 0; class < CLASS_COUNT; class ++)
         lose_slots(h, class);
@@ -214,7 +214,7 @@ static void note_swing(struct heap *h, uint32_t class)
         m->swings++;
 }
 
-static void log_growth(const struct magazine *m, uint32_t class, uint32_t to)
+static HAK_COLD void log_growth(const struct magazine *m, uint32_t class, uint32_t to)
 {
     purge_log(&(struct decision){
         .policy = POLICY_MAGAZINE, .key = class, .from = m->cap, .to = to, .episodes = m->swings});

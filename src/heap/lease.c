@@ -244,7 +244,7 @@ static bool push(struct heap *of, uint32_t class, void *p, struct leased **full)
     struct leased *to = &l->of_class[class];
     size_t kept = load_relaxed(&to->kept);
     uintptr_t *first = p;
-    if (HAK_UNLIKELY(*first == leased_mark(p))) {
+    if (HAK_UNLIKELY(leased_says_free(p))) {
         refuse_held(to, p);
         return false; /* its slab knows it, if it is there */
     }

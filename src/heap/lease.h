@@ -59,6 +59,13 @@ HAK_INLINE uintptr_t leased_mark(const void *p)
     return (uintptr_t)p ^ hak_region.mark;
 }
 
+/* Of a block whose unit says WORD_EXPLICIT. One in use begins with zeros until the program writes there, and the key is secret. */
+HAK_INLINE bool leased_says_free(const void *p)
+{
+    const uintptr_t *first = p;
+    return *first == leased_mark(p);
+}
+
 /* NULL: there is none. */
 HAK_INLINE void *leased_pop(struct leased *l)
 {

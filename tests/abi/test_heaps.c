@@ -2,9 +2,11 @@
 #include "abi_check.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <hakmem/hakmem.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 enum { THREADS = 4, MANY = 3000, HEAPS = 40, ROUNDS = 120 };
@@ -518,6 +520,61 @@ static void test_fork(void)
     CHECK(waitpid(child, &status, 0) == child && status == 0);
 }
 
+/* ---- freed blocks ---- */
+
+static void free_again(void *p)
+{
+    free(p);
+}
+
+static void ask_for_size(void *p)
+{
+    (void)hak_usable_size(p);
+}
+
+static void *volatile last;
+
+static void resize_in_place(void *p)
+{
+    last = realloc(p, 8);
+}
+
+static void ask_for_heap(void *p)
+{
+    (void)hak_heap_of(p);
+}
+
+/* In a process of its own, as it is to end. */
+static void check_fatal(void (*use)(void *), size_t size)
+{
+    const pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        const struct rlimit no_core = {0, 0};
+        setrlimit(RLIMIT_CORE, &no_core);
+        dup2(open("/dev/null", O_WRONLY), STDERR_FILENO);
+        hak_heap *heap = new_heap();
+        void *p = hak_heap_malloc(heap, size), *volatile freed = p;
+        free(p);
+        use(freed);
+        _exit(0);
+    }
+    int status;
+    CHECK(waitpid(child, &status, 0) == child);
+    CHECK_AT(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT, size);
+}
+
+static void test_freed(void)
+{
+    static void (*const uses[])(void *) = {free_again, ask_for_size, resize_in_place, ask_for_heap};
+    static const size_t small[] = {8, 100, 1000, 5000, 33000};
+    for (size_t k = 0; k < ARRAY_LENGTH(uses); k++) {
+        for (size_t i = 0; i < ARRAY_LENGTH(small); i++) {
+            check_fatal(uses[k], small[i]);
+        }
+    }
+}
+
 int main(void)
 {
     require_hakmem();
@@ -545,5 +602,6 @@ int main(void)
     test_threads();
     run_threads(make_and_destroy);
     test_fork();
+    test_freed();
     return 0;
 }

@@ -12,7 +12,9 @@
 enum {
     MOVED_MOST = 4096, /* each a mapping or two, of which a process may have 65,530 */
     ADVISED_MOST =
-        2048, /* live blocks with which some may have huge pages; two mappings each at most */
+        2048,       /* live blocks with which some may have huge pages; two mappings each at most */
+    REST_SHARE = 4, /* of a block's pages: more than that behind its end go back, ... */
+    REST_MIN = UNIT_SIZE / 2, /* ... if it is worth a call */
     BITS = 64
 };
 
@@ -403,6 +405,15 @@ static void *move(size_t granule, struct slab *s, size_t granules, size_t usable
     return make_block((struct cached){(size_t)to, granules, touched_bytes(s)}, usable, granules);
 }
 
+/* In its last granule: nobody else can use what is there. A block that is resized to and fro a little keeps it. */
+static void purge_rest(size_t granule, struct slab *s)
+{
+    size_t touched = touched_bytes(s), rest = touched - s->size;
+    if (rest > REST_MIN && rest > touched / REST_SHARE &&
+        os_purge((char *)granule_address(granule) + s->size, rest))
+        set_touched(s, s->size);
+}
+
 /* Where it is, if it can. */
 static void *resize_granules(size_t granule, struct slab *s, size_t granules, size_t usable)
 {
@@ -411,7 +422,10 @@ static void *resize_granules(size_t granule, struct slab *s, size_t granules, si
     if (granules < s->granules)
         shrink(granule, s, granules);
     set_touched(s, least_of(granules << GRANULE_SHIFT, touched_bytes(s)));
+    bool is_shorter = usable < s->size;
     s->size = usable;
+    if (is_shorter)
+        purge_rest(granule, s);
     unit_show(granule * GRANULE_UNITS);
     return granule_address(granule);
 }

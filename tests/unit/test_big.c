@@ -399,6 +399,29 @@ static void what_lies_behind_a_shorter_one_counts(void **state)
     assert_int_equal(big_cached_bytes(), 4 * MIB);
 }
 
+static size_t resident_behind(char *p, size_t at)
+{
+    return os_resident_pages(p + at, GRANULE_SIZE - at % GRANULE_SIZE) * hak_region.page_size;
+}
+
+/* Nobody else can use what lies behind a block in its last granule. */
+static void much_behind_a_block_that_shrinks_goes_back(void **state)
+{
+    (void)state;
+    bool zeroed;
+    char *p = alloc(4 * MIB);
+    stamp(p, 4 * MIB);
+    assert_ptr_equal(big_resize(unit_of(p), 7 * MIB / 2), p); /* an eighth of it */
+    assert_int_equal(resident_behind(p, 7 * MIB / 2), MIB / 2);
+    assert_ptr_equal(big_resize(unit_of(p), 5 * MIB / 2), p);
+    assert_int_equal(resident_behind(p, 5 * MIB / 2), 0);
+    assert_true(has_stamp(p, 5 * MIB / 2));
+    release(p);
+    assert_int_equal(big_cached_bytes(), 5 * MIB / 2);
+    assert_ptr_equal(big_alloc(4 * MIB, 1, BIG_PLAIN, &zeroed), p);
+    release(p);
+}
+
 static void resize_moves_if_it_must(void **state)
 {
     (void)state;
@@ -509,6 +532,7 @@ int main(void)
         cmocka_unit_test_setup(an_aligned_block_comes_out_of_the_cache, empty_cache),
         cmocka_unit_test_setup(resize_in_place, empty_cache),
         cmocka_unit_test_setup(what_lies_behind_a_shorter_one_counts, empty_cache),
+        cmocka_unit_test_setup(much_behind_a_block_that_shrinks_goes_back, empty_cache),
         cmocka_unit_test_setup(resize_moves_if_it_must, empty_cache),
         cmocka_unit_test_setup(a_block_begins_where_its_granule_does, empty_cache),
         cmocka_unit_test_setup(failing_resize_leaves_the_block, empty_cache),

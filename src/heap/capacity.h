@@ -1,9 +1,10 @@
 /* Capacity: how long magazines are.
  *
  * A magazine has as many slots as its class has shown to need. Refills alone make it as long as its class is wont to be (what
- * a program that only grows can use); longer ones, up to LONG_BYTES, are for small blocks that come
+ * a program that only grows can use); longer ones, up to LONG_BYTES, are for blocks that come
  * back in such numbers that what is spilled is wanted again (the setting `magazines`; decision 0049). All magazines of
- * a heap together stay within a budget (0082); the hand that goes round takes the slots of idle ones.
+ * a heap together stay within a budget (0082, 0089); the hand that goes round takes the slots of idle ones, and a heap that has
+ * shrunk loses all.
  *
  * Calls: slots, heap, registry, purge, pressure, os. Called by: refill, paged. The calling thread's own heap, at depth 1, with its lock held. */
 #ifndef HAK_CAPACITY_H

@@ -36,7 +36,7 @@ HAK_INLINE bool is_newest_freed(const void *p, uintptr_t word)
 static bool is_known_free(const void *p, uintptr_t word)
 {
     return word > WORD_TAG_MAX ? is_newest_freed(p, word)
-                               : !HAK_SECURE && word == WORD_EXPLICIT && leased_says_free(p);
+                               : word == WORD_EXPLICIT && leased_says_free(p);
 }
 
 /* The word of a block's unit; ends the program if it is none, or one that is known to be free. */

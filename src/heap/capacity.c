@@ -78,7 +78,7 @@ static bool is_long_for(uint32_t class, uint32_t slots)
 /* What goes up and comes down once has no use for longer magazines, and would leave them full. */
 static bool has_turned_over(const struct heap *h)
 {
-    return h->taken_bytes / TURNOVERS >= h->peak_bytes;
+    return h->taken_bytes / TURNOVERS > h->peak_bytes;
 }
 
 static size_t budget_for(const struct heap *h, uint32_t class, uint32_t slots)

@@ -107,7 +107,8 @@ struct hak_stats {
     size_t slab_bytes;     /* address space of slabs, used or not */
     size_t super_bytes;    /* address space of SuperSlabs */
     size_t big_bytes;      /* live blocks above 1 MiB */
-    size_t dirty_bytes;    /* free memory that still has pages */
+    /* Free memory that may still have pages. A unit counts as 64 KiB, whatever was touched of it. */
+    size_t dirty_bytes;
     size_t purged_bytes;   /* given back since the start */
     size_t heaps;
 };

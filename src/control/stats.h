@@ -16,7 +16,7 @@ struct numbers {
     size_t big_blocks, big_bytes;
     size_t super_bytes;                        /* mapped for SuperSlabs */
     size_t supers_made;                        /* since the start: how often units needed stage 3 */
-    size_t dirty_bytes;                        /* free units with pages */
+    size_t dirty_bytes;                        /* free units that may have pages */
     size_t big_cached;                         /* freed big blocks with pages */
     size_t purged_bytes;                       /* since the start */
     size_t heap_lock_waits, shared_lock_waits; /* likewise */

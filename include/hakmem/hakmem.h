@@ -109,7 +109,7 @@ struct hak_stats {
     size_t big_bytes;      /* live blocks above 1 MiB */
     /* Free memory that may still have pages. A unit counts as 64 KiB, whatever was touched of it. */
     size_t dirty_bytes;
-    size_t purged_bytes;   /* given back since the start */
+    size_t purged_bytes; /* given back since the start */
     size_t heaps;
 };
 

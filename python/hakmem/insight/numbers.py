@@ -241,7 +241,7 @@ METRICS = [
     Metric("warm_bytes", "magazines of ended threads' heaps", _word("warm_bytes"), group=FREE),
     Metric(
         "dirty_bytes",
-        "free units and runs that may hold pages",
+        "free units and runs that may hold pages, units counted whole",
         lambda n: n.word("units_dirty") * UNIT + n.word("pages_dirty"),
         group=FREE,
     ),

@@ -1,12 +1,8 @@
 /* Heaps of the program's own: their blocks behave like any other, and end with them. */
-#include "abi_check.h"
+#include "heaps.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <hakmem/hakmem.h>
 #include <pthread.h>
-#include <signal.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 
 enum { THREADS = 4, MANY = 3000, HEAPS = 40, ROUNDS = 120 };
@@ -14,13 +10,6 @@ enum { THREADS = 4, MANY = 3000, HEAPS = 40, ROUNDS = 120 };
 static const size_t sizes[] = {0,         1,         8,       16,          100,      1000,
                                1024,      1025,      5000,    33000,       64 * KIB, 64 * KIB + 1,
                                200 * KIB, 300 * KIB, 1 * MIB, 1 * MIB + 1, 5 * MIB};
-
-static hak_heap *new_heap(void)
-{
-    hak_heap *heap = hak_heap_new();
-    CHECK(heap != NULL);
-    return heap;
-}
 
 static struct hak_heap_stats stats_of(hak_heap *heap)
 {
@@ -143,117 +132,6 @@ static void test_errors(void)
     hak_heap_destroy(heap);
     hak_heap_destroy(NULL);
     hak_heap_delete(NULL);
-}
-
-/* Whether a call that is given the heap ends the program. */
-static bool is_refused(void (*call)(hak_heap *, void *), hak_heap *heap, void *block)
-{
-    const pid_t child = fork();
-    CHECK(child >= 0);
-    if (child == 0) {
-        CHECK(close(STDERR_FILENO) == 0);
-        signal(SIGABRT, SIG_DFL);
-        call(heap, block);
-        _exit(0);
-    }
-    int status;
-    CHECK(waitpid(child, &status, 0) == child);
-    return WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT;
-}
-
-static void call_malloc(hak_heap *heap, void *block)
-{
-    (void)block;
-    (void)opaque(hak_heap_malloc(heap, 5000));
-}
-
-static void call_realloc(hak_heap *heap, void *block)
-{
-    (void)opaque(hak_heap_realloc(heap, block, 10));
-}
-
-static void call_destroy(hak_heap *heap, void *block)
-{
-    (void)block;
-    hak_heap_destroy(heap);
-}
-
-static void call_free_twice(hak_heap *heap, void *block)
-{
-    (void)heap;
-    free(block);
-    free(opaque(block));
-}
-
-static void free_again_after(hak_heap *heap, void *block, size_t n)
-{
-    void *others[100];
-    CHECK(n <= ARRAY_LENGTH(others));
-    for (size_t i = 0; i < n; i++) {
-        others[i] = hak_heap_malloc(heap, 100);
-    }
-    free(block);
-    for (size_t i = 0; i < n; i++) {
-        free(others[i]);
-    }
-    free(opaque(block));
-}
-
-/* The others lie on top of it in whatever keeps freed blocks. */
-static void call_free_again(hak_heap *heap, void *block)
-{
-    free_again_after(heap, block, 8);
-}
-
-/* Its thread has freed so many more that it has gone back to its slab. */
-static void call_free_long_after(hak_heap *heap, void *block)
-{
-    free_again_after(heap, block, 100);
-}
-
-static void call_free_inside(hak_heap *heap, void *block)
-{
-    (void)heap;
-    free(opaque((char *)block + 16));
-}
-
-static void call_free_after_end(hak_heap *heap, void *block)
-{
-    hak_heap_destroy(heap);
-    free(opaque(block));
-}
-
-static void test_refused(void)
-{
-    hak_heap *heap = new_heap(), *other = new_heap();
-    int on_stack = 0;
-    void *small = hak_heap_malloc(heap, 100), *large = hak_heap_malloc(heap, 100000);
-    void *whole = hak_heap_malloc(heap, 3 * MIB), *plain = malloc(100);
-    CHECK(!is_refused(call_malloc, heap, NULL));
-    CHECK(is_refused(call_malloc, NULL, NULL));
-    CHECK(is_refused(call_malloc, opaque(&on_stack), NULL));
-    CHECK(is_refused(call_malloc, opaque(small), NULL));
-    CHECK(is_refused(call_malloc, opaque((char *)heap + 8), NULL));
-    CHECK(is_refused(call_destroy, opaque(plain), NULL));
-    CHECK(!is_refused(call_realloc, heap, small));
-    CHECK(is_refused(call_realloc, heap, plain));
-    CHECK(is_refused(call_realloc, other, small));
-    CHECK(is_refused(call_realloc, other, large));
-    CHECK(is_refused(call_free_twice, heap, small));
-    CHECK(is_refused(call_free_twice, heap, large));
-    CHECK(is_refused(call_free_twice, heap, whole));
-    CHECK(is_refused(call_free_again, heap, small));
-    CHECK(is_refused(call_free_long_after, heap, small));
-    CHECK(is_refused(call_free_inside, heap, small));
-    CHECK(is_refused(call_free_inside, heap, large));
-    CHECK(is_refused(call_free_after_end, heap, small));
-    CHECK(is_refused(call_free_after_end, heap, large));
-    CHECK(is_refused(call_free_after_end, heap, whole));
-    hak_heap_destroy(other);
-    CHECK(is_refused(call_malloc, other, NULL));
-    CHECK(is_refused(call_destroy, other, NULL));
-    hak_heap_destroy(heap);
-    free(plain);
 }
 
 /* ---- many blocks ---- */
@@ -520,61 +398,6 @@ static void test_fork(void)
     CHECK(waitpid(child, &status, 0) == child && status == 0);
 }
 
-/* ---- freed blocks ---- */
-
-static void free_again(void *p)
-{
-    free(p);
-}
-
-static void ask_for_size(void *p)
-{
-    (void)hak_usable_size(p);
-}
-
-static void *volatile last;
-
-static void resize_in_place(void *p)
-{
-    last = realloc(p, 8);
-}
-
-static void ask_for_heap(void *p)
-{
-    (void)hak_heap_of(p);
-}
-
-/* In a process of its own, as it is to end. */
-static void check_fatal(void (*use)(void *), size_t size)
-{
-    const pid_t child = fork();
-    CHECK(child >= 0);
-    if (child == 0) {
-        const struct rlimit no_core = {0, 0};
-        setrlimit(RLIMIT_CORE, &no_core);
-        dup2(open("/dev/null", O_WRONLY), STDERR_FILENO);
-        hak_heap *heap = new_heap();
-        void *p = hak_heap_malloc(heap, size), *volatile freed = p;
-        free(p);
-        use(freed);
-        _exit(0);
-    }
-    int status;
-    CHECK(waitpid(child, &status, 0) == child);
-    CHECK_AT(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT, size);
-}
-
-static void test_freed(void)
-{
-    static void (*const uses[])(void *) = {free_again, ask_for_size, resize_in_place, ask_for_heap};
-    static const size_t small[] = {8, 100, 1000, 5000, 33000};
-    for (size_t k = 0; k < ARRAY_LENGTH(uses); k++) {
-        for (size_t i = 0; i < ARRAY_LENGTH(small); i++) {
-            check_fatal(uses[k], small[i]);
-        }
-    }
-}
-
 int main(void)
 {
     require_hakmem();
@@ -592,7 +415,6 @@ int main(void)
     }
     test_of_others();
     test_errors();
-    test_refused();
     test_destroy();
     test_delete();
     test_heaps_in_turn();
@@ -602,6 +424,5 @@ int main(void)
     test_threads();
     run_threads(make_and_destroy);
     test_fork();
-    test_freed();
     return 0;
 }

@@ -90,9 +90,7 @@ static size_t rss_when_started(const char *preload)
 
 static int by_size(const void *a, const void *b)
 {
-    size_t left, right;
-    memcpy(&left, a, sizeof left);
-    memcpy(&right, b, sizeof right);
+    size_t left = *(const size_t *)a, right = *(const size_t *)b;
     return (left > right) - (left < right);
 }
 
@@ -405,7 +403,7 @@ enum {
     SWING_LARGEST_KIB = 4096,
     SWINGS = 40,
     SWING_FAULTS_MOST =
-        2000,            /* in half of them, of some 20,000 pages each; guarded samples' beside */
+        1000,            /* in half of them, of some 20,000 pages each; guarded samples' beside */
     SWING_SLOW_MS = 500, /* each: demand is judged by the second, so slower ones say nothing */
     CALM_ROUNDS = 80,    /* of 100 ms */
 };
@@ -440,6 +438,13 @@ static void work_a_little(struct rng *rng)
     }
 }
 
+/* Demand is judged by the second: who had less than three quarters of a processor since then swung too slowly to be judged. */
+static bool was_held_up(uint64_t start_ms, clock_t start)
+{
+    uint64_t worked_ms = (uint64_t)(clock() - start) * 1000 / CLOCKS_PER_SEC;
+    return 4 * worked_ms < 3 * (now_ms() - start_ms);
+}
+
 static void check_swing(void)
 {
     struct rng rng = rng_seeded(1, 3);
@@ -450,12 +455,13 @@ static void check_swing(void)
     }
     long faults = page_faults();
     uint64_t start = now_ms();
+    clock_t worked = clock();
     for (int i = 0; i < SWINGS / 2; i++) {
         swing();
     }
     faults = page_faults() - faults;
     long most = SWING_FAULTS_MOST + guard_faults(start, GUARDED_PAGES);
-    bool slow = now_ms() - start > SWING_SLOW_MS * SWINGS / 2;
+    bool slow = now_ms() - start > SWING_SLOW_MS * SWINGS / 2 || was_held_up(start, worked);
     size_t stopped = rss_bytes(), after = stopped;
     for (int round = 0; round < CALM_ROUNDS && after > before + IDLE_SLACK_KIB * KIB; round++) {
         work_a_little(&rng);

@@ -5,6 +5,7 @@
 
 #include "common.h"
 #include "lanes.h"
+#include "pieces.h"
 
 enum { LEAST_SIZE = 16, PAGE = 4096 };
 
@@ -21,31 +22,29 @@ static pthread_barrier_t all_wait;
 
 struct sleeper {
     pthread_t thread;
-    void **blocks;
+    struct pieces blocks;
     uint64_t random;
 };
 
-static void *take_written(struct sleeper *s, uint32_t owner)
+static void add_written(struct sleeper *s)
 {
-    size_t size = size_between(next_random(&s->random), LEAST_SIZE, parameters[MOST].value);
-    char *block = take(size, owner);
-    for (size_t at = PAGE; at < size - sizeof(uint64_t); at += PAGE) {
-        block[at] = 1;
+    struct pieces *all = &s->blocks;
+    pieces_add(all,
+               (uint32_t)size_between(next_random(&s->random), LEAST_SIZE, parameters[MOST].value));
+    const struct piece *newest = &all->piece[all->count - 1];
+    for (size_t at = PAGE; at < newest->size - sizeof(uint64_t); at += PAGE) {
+        ((char *)newest->block)[at] = 1;
     }
-    return block;
 }
 
 static void *sleeper(void *argument)
 {
     struct sleeper *s = argument;
-    uint32_t blocks = (uint32_t)parameters[BLOCKS].value;
     for (uint64_t turn = 0; turn < parameters[TURNS].value; turn++) {
-        for (uint32_t i = 0; i < blocks; i++) {
-            s->blocks[i] = take_written(s, i);
+        while (s->blocks.count < s->blocks.most) {
+            add_written(s);
         }
-        for (uint32_t i = 0; i < blocks; i++) {
-            give_back(s->blocks[i], i);
-        }
+        pieces_remove_all(&s->blocks);
     }
     pthread_barrier_wait(&all_wait);
     pthread_barrier_wait(&all_wait);
@@ -57,13 +56,12 @@ int main(int argc, char **argv)
     parse_arguments("Threads free all they have and wait.", parameters, PARAMETERS, argc, argv);
     uint64_t threads = parameters[THREADS].value, blocks = parameters[BLOCKS].value;
     struct sleeper *sleepers = harness_table(threads * sizeof *sleepers);
-    void **tables = harness_table(threads * blocks * sizeof *tables);
     if (pthread_barrier_init(&all_wait, NULL, (unsigned)threads + 1) != 0) {
         die("cannot make a barrier");
     }
     uint64_t begun = now_ns();
     for (uint64_t i = 0; i < threads; i++) {
-        sleepers[i].blocks = tables + i * blocks;
+        pieces_init(&sleepers[i].blocks, blocks);
         sleepers[i].random = seeded(1, i);
         start_small_thread(&sleepers[i].thread, sleeper, &sleepers[i]);
     }

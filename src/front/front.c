@@ -51,7 +51,7 @@ static HAK_NOINLINE void *sample_class(struct heap *h, uint32_t class, size_t si
     if (class < FIRST_PAGED) {
         p = sampled_alloc(&h->magazines.sampler, size, class, &reads_as_zeros);
         if (hollow_may_be())
-            hollow_note_sample(h);
+            hollow_look_unlocked(h);
     } else {
         paged_give_one(h, class); /* or it would lie there beside what is to be used instead */
         p = run_alloc(h, class_slab_bytes(class), 1, &reads_as_zeros);
@@ -220,29 +220,52 @@ HAK_INLINE void learn_offset(size_t size, size_t offset)
 enum {
     SELDOM_MS = 64,
     SHORT_WORDS = 256,
-    GLANCES_APART = 4 /* countdowns, where they are not seldom */
+    GLANCES_APART = 4,        /* countdowns, where they are not seldom, ... */
+    GLANCES_APART_LARGE = 32, /* ... or blocks that each end one */
 };
 
-static void glance(struct heap *h)
+/* What magazines keep is given back at slow paths, too. */
+static void look_at_idle(struct heap *h)
+{
+    thread_enter();
+    if (hollow_may_be())
+        hollow_look_unlocked(h);
+    thread_leave();
+}
+
+static void glance(struct heap *h, size_t size)
 {
     uint64_t now = os_now_ms();
     bool seldom = now - h->glanced_ms >= SELDOM_MS;
     h->glanced_ms = now;
-    h->until_glance = seldom ? 0 : GLANCES_APART - 1;
+    uint32_t apart = words_of(size) <= LEFT_MOST ? GLANCES_APART : GLANCES_APART_LARGE;
+    h->until_glance = seldom ? 0 : apart - 1;
     if (!seldom || hak_thread.depth != 0)
         return;
     sampler_shorten(&h->magazines.sampler, SHORT_WORDS);
+    look_at_idle(h);
     purge_look(purge_dirty_bytes());
 }
 
 static HAK_COLD void *alloc_and_glance(size_t size)
 {
     struct heap *h = hak_thread.heap;
-    if (!sampler_goes_on(&h->magazines.sampler))
+    if (!sampler_goes_on(&h->magazines.sampler)) /* nor does a thread's without a heap */
         return alloc_missed(size);
-    if (h->until_glance-- == 0)
-        glance(h);
+    glance(h, size);
     return front_alloc_slow(size);
+}
+
+/* Of a countdown that is over. Blocks of more than LEFT_MOST words end one each time. */
+HAK_INLINE bool glance_is_due(void)
+{
+    struct heap *h = hak_thread.heap;
+    if (!purge_allows_much())
+        return false;
+    if (h->until_glance == 0)
+        return true;
+    h->until_glance--;
+    return false;
 }
 
 /* Medium sizes are nearly as hot as small ones: their magazines are looked at before a frame is built.
@@ -252,8 +275,8 @@ void *front_alloc_slow(size_t size)
     void *p = NULL;
     if (size > SLAB_MAX)
         return alloc_missed(size);
-    if (size <= SMALL_MAX && HAK_UNLIKELY(sampler_is_over()) && purge_allows_much())
-        return alloc_and_glance(size); /* larger ones end it all the time, and have slow paths */
+    if (HAK_UNLIKELY(sampler_is_over()) && HAK_UNLIKELY(glance_is_due()))
+        return alloc_and_glance(size);
     size_t offset = offset_for(size);
     if (!pop_unsampled(offset, &p))
         return alloc_missed(size);

@@ -217,7 +217,7 @@ HAK_COLD void hollow_look(struct heap *h)
         h->hollow.until_look = 0;
 }
 
-HAK_COLD void hollow_note_sample(struct heap *h)
+HAK_COLD void hollow_look_unlocked(struct heap *h)
 {
     if (!lock_take(&h->lock))
         return;

@@ -49,8 +49,8 @@ HAK_INLINE void hollow_look_if_due(struct heap *h)
         hollow_look(h);
 }
 
-/* Without the lock, for a program of which all is served from magazines: where a sample is taken, which is seldom enough to look
- * each time. */
-void hollow_note_sample(struct heap *h);
+/* Without the lock, for a program of which all is served from magazines: where a sample is taken, or the clock glanced at after
+ * long, which is seldom enough to look each time. */
+void hollow_look_unlocked(struct heap *h);
 
 #endif

@@ -529,7 +529,7 @@ static void samples_look(void **state)
     hollow_out();
     for (int i = 0; i < 40 * HOLLOW_LOOK_EVERY && !gives(); i++) {
         now_ms += 100;
-        hollow_note_sample(heap);
+        hollow_look_unlocked(heap);
     }
     assert_true(gives());
 }

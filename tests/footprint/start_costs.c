@@ -33,7 +33,7 @@ enum {
 
 struct pages {
     size_t
-        own; /* KiB: anonymous ones and the library's, but neither the live area's nor the loader's */
+        own; /* KiB: anonymous ones and the library's, neither the live area's nor the loader's */
     size_t area;
 };
 
@@ -66,8 +66,7 @@ static void let_pass(void)
 static struct pages resident(void)
 {
     static char text[1 << 18];
-    memset(text, 0,
-           sizeof text); /* or more of it would be resident where there are more mappings */
+    memset(text, 0, sizeof text); /* or more mappings would make more of it resident */
     int file = open("/proc/self/smaps", O_RDONLY | O_CLOEXEC);
     size_t length = 0;
     for (ssize_t got; (got = read(file, text + length, sizeof text - 1 - length)) > 0;) {

@@ -232,7 +232,8 @@ size_t secure_size(const void *p, const char *what)
 bool secure_is_live(const void *p, size_t *size)
 {
     uint64_t said;
-    bool is_live = place_says(last_word(p, front_usable(p, "secure_is_live")), LIVE, p, &said);
+    size_t total = usable_of(p, word_of(p, "secure_is_live")); /* which may be a free block's */
+    bool is_live = place_says(last_word(p, total), LIVE, p, &said);
     *size = said >> FLAG_BITS;
     return is_live;
 }

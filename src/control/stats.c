@@ -68,6 +68,7 @@ static void read_totals(struct numbers *n)
     n->big_bytes = big_live_bytes();
     n->super_bytes = (supers_mapped() + pages_granules()) << GRANULE_SHIFT;
     n->supers_made = load_relaxed(&hak_supers.made);
+    n->supers_collapsed = load_relaxed(&hak_supers.collapsed);
     n->dirty_bytes = units_dirty() * UNIT_SIZE + pages_dirty();
     n->big_cached = big_cached_bytes();
     n->purged_bytes = purge_total();
@@ -134,25 +135,13 @@ int numbers_print(const struct numbers *n, int fd)
         uint16_t offset;
     } rows[] = {
 #define ROW(field) {#field, offsetof(struct numbers, field)}
-        ROW(heaps),
-        ROW(heaps_live),
-        ROW(small_blocks),
-        ROW(small_bytes),
-        ROW(magazine_blocks),
-        ROW(magazine_bytes),
-        ROW(slabs),
-        ROW(slab_bytes),
-        ROW(run_blocks),
-        ROW(run_bytes),
-        ROW(big_blocks),
-        ROW(big_bytes),
-        ROW(super_bytes),
-        ROW(supers_made),
-        ROW(dirty_bytes),
-        ROW(big_cached),
-        ROW(purged_bytes),
-        ROW(heap_lock_waits),
-        ROW(shared_lock_waits),
+        ROW(heaps),           ROW(heaps_live),        ROW(small_blocks),
+        ROW(small_bytes),     ROW(magazine_blocks),   ROW(magazine_bytes),
+        ROW(slabs),           ROW(slab_bytes),        ROW(run_blocks),
+        ROW(run_bytes),       ROW(big_blocks),        ROW(big_bytes),
+        ROW(super_bytes),     ROW(supers_made),       ROW(supers_collapsed),
+        ROW(dirty_bytes),     ROW(big_cached),        ROW(purged_bytes),
+        ROW(heap_lock_waits), ROW(shared_lock_waits),
 #undef ROW
     };
     struct printed to = {fd, 0};

@@ -14,11 +14,12 @@ struct numbers {
     size_t slabs, slab_bytes;
     size_t run_blocks, run_bytes;
     size_t big_blocks, big_bytes;
-    size_t super_bytes;                        /* mapped for SuperSlabs */
-    size_t supers_made;                        /* since the start: how often units needed stage 3 */
-    size_t dirty_bytes;                        /* free units that may have pages */
-    size_t big_cached;                         /* freed big blocks with pages */
-    size_t purged_bytes;                       /* since the start */
+    size_t super_bytes;      /* mapped for SuperSlabs */
+    size_t supers_made;      /* since the start: how often units needed stage 3 */
+    size_t supers_collapsed; /* likewise: those that were full and got a huge page */
+    size_t dirty_bytes;      /* free units that may have pages */
+    size_t big_cached;       /* freed big blocks with pages */
+    size_t purged_bytes;     /* since the start */
     size_t heap_lock_waits, shared_lock_waits; /* likewise */
     struct class_numbers {
         size_t blocks, slabs, magazine;

@@ -3,8 +3,10 @@
 #include <pthread.h>
 
 #include "heap/hollow.h"
+#include "live/live.h"
 #include "os/os.h"
 #include "purge/purge.h"
+#include "super/super.h"
 
 enum { PAUSE_MS = 250 };
 
@@ -24,6 +26,8 @@ static HAK_COLD _Noreturn void *work(void *nothing)
         purge_look_soon();
         purge_if_due();
         tend_heaps();
+        supers_collapse();
+        live_set(supers[1], load_relaxed(&hak_supers.collapsed));
     }
 }
 

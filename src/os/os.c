@@ -242,6 +242,18 @@ void os_advise_huge(void *at, size_t size, bool wanted)
     errno = saved;
 }
 
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25 /* Linux 6.1 */
+#endif
+
+HAK_COLD bool os_collapse(void *at, size_t size)
+{
+    int saved = errno;
+    bool done = madvise(at, size, MADV_COLLAPSE) == 0;
+    errno = saved;
+    return done;
+}
+
 bool os_move(void *from, size_t old, void *to, size_t size)
 {
     int saved = errno;

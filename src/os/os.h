@@ -79,6 +79,9 @@ size_t os_resident_pages(void *at, size_t size);
 /* Advice on transparent huge pages for a range. Best effort. */
 void os_advise_huge(void *at, size_t size, bool wanted);
 
+/* Makes one huge page of what a range of that size has, and zeros of the rest; the content stays. False: the kernel cannot. */
+bool os_collapse(void *at, size_t size);
+
 /* Moves the pages of a mapping to `to` (mapped before, replaced now); [from, from + old) is left
  * unmapped. */
 bool os_move(void *from, size_t old, void *to, size_t size);

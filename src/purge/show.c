@@ -9,7 +9,7 @@
  * but for the time that a store takes to be seen. */
 #define SUPER_BYTES(ROW) ROW(super_bytes, (supers_mapped() + pages_granules()) << GRANULE_SHIFT)
 #define UNIT_COUNTS(ROW)                                                                           \
-    ROW(supers_made, load_relaxed(&hak_supers.made))                                               \
+    ROW(supers[0], load_relaxed(&hak_supers.made))                                                 \
     ROW(lock_waits[LOCK_SHARED], load_relaxed(&hak_lock_waits[LOCK_SHARED]))                       \
     ROW(lock_waits[LOCK_HEAP], load_relaxed(&hak_lock_waits[LOCK_HEAP]))                           \
     ROW(units_in_use, units_in_use())                                                              \

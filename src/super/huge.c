@@ -6,13 +6,14 @@
 enum {
     NEW_SHARE = 4, /* a new price of small pages counts for one part of so many */
     PAID_SHARE =
-        32 /* of the time at most one part in so many is spent on what huge pages cost beyond small ones */
+        32, /* of the time at most one part in so many is spent on what huge pages cost beyond small ones */
+    REFUSED_MS = 10000
 };
 
 /* Relaxed: each is a guess, and publishes nothing else. */
 static struct {
     _Atomic uint64_t small_ns; /* of a granule's first touch; 0: not known */
-    _Atomic uint64_t paid_until_ms;
+    _Atomic uint64_t paid_until_ms, collapsed_until_ms;
 } price;
 
 /* Of bytes that read as zeros, and do so afterwards. ns */
@@ -55,4 +56,20 @@ HAK_COLD bool huge_advise(size_t granule, bool fresh)
     else if (fresh)
         touch_small(at);
     return huge;
+}
+
+HAK_COLD bool huge_may_collapse(void)
+{
+    return budget_pay(&price.collapsed_until_ms, os_now_ms(), 0, 0);
+}
+
+HAK_COLD bool huge_collapse(size_t granule)
+{
+    char *at = granule_address(granule);
+    uint64_t before = os_thread_ns();
+    os_advise_huge(at, GRANULE_SIZE, true);
+    bool done = os_collapse(at, GRANULE_SIZE);
+    uint64_t ns = os_thread_ns() - before, cost = done ? ns * PAID_SHARE / 1000000 : REFUSED_MS;
+    (void)budget_pay(&price.collapsed_until_ms, os_now_ms(), cost, 0);
+    return done;
 }

@@ -13,4 +13,9 @@
  * unit, which must be the caller's, gets some. True: huge ones. */
 bool huge_advise(size_t granule, bool fresh);
 
+/* Makes a huge page of the small ones of a SuperSlab that is full. That takes its time, which has a budget of its own: a page that
+ * is refused costs some seconds of it. */
+bool huge_may_collapse(void);
+bool huge_collapse(size_t granule);
+
 #endif

@@ -9,8 +9,10 @@
 enum {
     ALL_FREE = -1,
     BITS = 64,
-    PURGE_RUN = 4,                  /* units: 256 KiB */
-    WHOLE_LEAST = GRANULE_UNITS / 2 /* dirty units, for a whole SuperSlab to be looked for */
+    PURGE_RUN = 4,                   /* units: 256 KiB */
+    WHOLE_LEAST = GRANULE_UNITS / 2, /* dirty units, for a whole SuperSlab to be looked for */
+    LOOKS = 32,                      /* at SuperSlabs that may be full, at once */
+    MISSING_SHARE = 16               /* of its pages, one part in so many may be missing */
 };
 
 #define GROUPS (((size_t)1 << 42) / GRANULE_SIZE / BITS)
@@ -198,6 +200,7 @@ static void super_to_granule(size_t granule)
     sub_relaxed(&hak_supers.mapped, 1);
     store_relaxed(&s->dirty, 0);
     store_relaxed(&s->written, 0);
+    store_relaxed(&s->pages, SUPER_NONE);
 }
 
 static bool take_whole_in(size_t granule)
@@ -236,7 +239,7 @@ static ptrdiff_t granule_to_super(size_t granule, struct want want, bool *zeroed
     store_relaxed(&s->kind, (uint8_t)want.kind);
     /* The first touch of a huge page brings the pages of all units. */
     bool is_huge = advise(granule, want.kind, *zeroed), has_pages = is_huge || !*zeroed;
-    store_relaxed(&s->is_huge, is_huge);
+    store_relaxed(&s->pages, (uint8_t)(SUPER_SMALL + is_huge));
     store_relaxed(&s->written, *zeroed ? 0 : (uint32_t)ALL_FREE);
     store_relaxed(&s->dirty, has_pages ? (uint32_t)ALL_FREE : 0);
     if (has_pages)
@@ -313,9 +316,10 @@ void units_give(size_t first, uint32_t n, uint32_t touched)
 HAK_COLD void super_huge_to_small(size_t granule)
 {
     struct super *s = super_at(granule);
-    if (!load_relaxed(&s->is_huge))
+    if (load_relaxed(&s->pages) != SUPER_HUGE)
         return;
-    store_relaxed(&s->is_huge, false); /* who does so at the same time advises the same once more */
+    store_relaxed(&s->pages,
+                  SUPER_SMALL); /* who does so at the same time advises the same once more */
     os_advise_huge(granule_address(granule), GRANULE_SIZE, false);
 }
 
@@ -416,4 +420,48 @@ size_t supers_purge(size_t keep)
     if (units_dirty() > keep)
         purged += purge_pass(keep, 1);
     return purged;
+}
+
+/* ---- huge pages for what has turned out to be full ---- */
+
+static bool is_full(size_t granule)
+{
+    const struct super *s = super_at(granule);
+    size_t pages = GRANULE_SIZE / hak_region.page_size;
+    return load_relaxed(&s->pages) == SUPER_SMALL && load_relaxed(&s->free) == 0 &&
+           os_resident_pages(granule_address(granule), GRANULE_SIZE) >=
+               pages - pages / MISSING_SHARE;
+}
+
+/* Nobody is kept from giving pages of it back meanwhile, and then tells the kernel that they are to stay small: before it was told
+ * otherwise here, it may be, so what is to be seen afterwards counts. Of what went as the kernel joined them up to a granule may
+ * be there again, and be known as gone, until it is used.
+ * Relaxed: the kernel is told by one thread at a time, which orders what the others see (tests/model, super.collapsed). */
+static bool super_small_to_huge(size_t granule)
+{
+    struct super *s = super_at(granule);
+    uint8_t small = SUPER_SMALL, huge = SUPER_HUGE;
+    if (!cas_relaxed(&s->pages, &small, SUPER_HUGE))
+        return false;
+    bool done = huge_collapse(granule);
+    if (done)
+        or_relaxed(&s->dirty, (uint32_t)ALL_FREE); /* what was missing is there, too */
+    else if (!cas_relaxed(&s->pages, &huge, SUPER_SMALL))
+        return false;
+    if (load_relaxed(&s->pages) != SUPER_HUGE)
+        os_advise_huge(granule_address(granule), GRANULE_SIZE, false);
+    return done;
+}
+
+HAK_COLD void supers_collapse(void)
+{
+    static size_t next;
+    size_t top = region_top(), looks = least_of(top, LOOKS), collapsed = 0;
+    if (!hak_options.huge_pages || pressure_is(PRESSURE_NEAR))
+        return;
+    for (; looks > 0 && huge_may_collapse(); looks--) {
+        next = next + 1 < top ? next + 1 : 0;
+        collapsed += is_full(next) && super_small_to_huge(next);
+    }
+    add_relaxed(&hak_supers.collapsed, collapsed);
 }

@@ -14,9 +14,12 @@ struct super {
     _Atomic uint32_t written; /* bit = unit may hold something else than zeros; dirty as well */
     _Atomic uint8_t kind;     /* what it is cut into; set before its first unit is free */
     uint8_t state;            /* the granule's, SuperSlab or not: the region's, under its lock */
-    _Atomic uint8_t
-        is_huge; /* the kernel may join its pages to a huge one, whether there are all or one of them */
+    _Atomic uint8_t pages;    /* enum super_pages */
 };
+
+/* Of a granule that is no SuperSlab; or what the kernel was told: a SuperSlab's stay small, or it may join them to a huge one,
+ * whether there are all or one of them. */
+enum super_pages { SUPER_NONE, SUPER_SMALL, SUPER_HUGE };
 
 /* Those of the first 128 MiB, on a page that the library has anyway. */
 enum { EARLY_SUPERS = 64 };
@@ -52,11 +55,16 @@ ptrdiff_t supers_take_whole(void);
  * Its pages stay small until it is made anew. */
 void super_huge_to_small(size_t granule);
 
+/* Looks at some SuperSlabs, others at each call. Small pages of those that are full become huge ones. By one thread
+ * at a time, with time to spare. */
+void supers_collapse(void);
+
 struct super_counts {
-    _Atomic size_t in_use; /* units of slabs, runs and heaps */
-    _Atomic size_t dirty;  /* free units that may hold pages */
-    _Atomic size_t mapped; /* SuperSlabs */
-    _Atomic size_t made;   /* since the start: stage 3 */
+    _Atomic size_t in_use;    /* units of slabs, runs and heaps */
+    _Atomic size_t dirty;     /* free units that may hold pages */
+    _Atomic size_t mapped;    /* SuperSlabs */
+    _Atomic size_t made;      /* since the start: stage 3 */
+    _Atomic size_t collapsed; /* likewise: small pages made one */
 };
 
 /* Free memory that heaps keep for what comes next: touched bytes of slabs that hold no block and stay with

@@ -97,11 +97,44 @@ bool os_prefault(void *at, size_t size)
     return true;
 }
 
+/* One thread at a time tells the kernel. */
+static struct lock kernel_lock;
+_Atomic bool model_told_huge;
+
+void model_touch_kernel(void)
+{
+    (void)load_relaxed(&model_told_huge);
+    (void)load_relaxed(&kernel_lock.state);
+    (void)load_relaxed(&kernel_lock.holder);
+    (void)load_relaxed(&kernel_lock.stalled);
+    (void)load_relaxed(&kernel_lock.lost);
+    (void)load_relaxed(&hak_lock_waits[kernel_lock.kind]);
+}
+
 void os_advise_huge(void *at, size_t size, bool wanted)
 {
     (void)at;
     (void)size;
-    (void)wanted;
+    (void)lock_take(&kernel_lock);
+    store_relaxed(&model_told_huge, wanted);
+    lock_release(&kernel_lock);
+}
+
+size_t os_resident_pages(void *at, size_t size)
+{
+    (void)at;
+    return size / PAGE;
+}
+
+bool huge_may_collapse(void)
+{
+    return true;
+}
+
+bool huge_collapse(size_t granule)
+{
+    os_advise_huge(granule_address(granule), GRANULE_SIZE, true);
+    return true;
 }
 
 bool huge_advise(size_t granule, bool fresh)

@@ -69,4 +69,8 @@ long model_syscall(long number, ...);
 #define SPINS_BEFORE_SLEEP 1
 #define SPARES 1
 
+/* What the kernel was told of a SuperSlab's pages last (absent.c). */
+extern _Atomic bool model_told_huge;
+void model_touch_kernel(void);
+
 #endif

@@ -18,6 +18,8 @@ static void touch(void)
     (void)load_relaxed(&s->dirty);
     (void)load_relaxed(&s->written);
     (void)load_relaxed(&s->kind);
+    (void)load_relaxed(&s->pages);
+    model_touch_kernel();
     (void)units_in_use();
     (void)units_dirty();
     (void)supers_mapped();
@@ -172,11 +174,41 @@ static void check_stretch(void)
     model_assert(take_unless_new(&p) && *p != 9);
 }
 
+/* All are in use. Its pages become huge while one unit is given back and purged: if the rest is to have small pages, the kernel
+ * has been told so last. */
+static void setup_collapsed(void)
+{
+    bool zeroed;
+    setup();
+    model_assert(units_take(1, &zeroed) == (ptrdiff_t)last);
+    os_advise_huge(granule_address(0), GRANULE_SIZE, false);
+    touch();
+}
+
+static void collapse_or_purge(int index)
+{
+    if (index == 0) {
+        (void)super_small_to_huge(0);
+    } else {
+        units_give(last, 1, 1);
+        (void)supers_purge(0);
+    }
+}
+
+static void check_collapsed(void)
+{
+    model_assert(units_in_use() == GRANULE_UNITS - 1);
+    if (load_relaxed(&super_at(0)->pages) == SUPER_SMALL)
+        model_assert(!load_relaxed(&model_told_huge));
+}
+
 const struct model_scenario super_room = {"super.room", 2, 1, 128, setup_room, use, check_room};
 const struct model_scenario super_two = {"super.two", 2, 2, 128, setup, use, check};
 const struct model_scenario super_purged = {"super.purged", 2,           2, 128, setup,
                                             use_or_purge,   check_purged};
 const struct model_scenario super_whole = {"super.whole",      2,          3, 128, setup_whole,
                                            give_or_take_whole, check_whole};
+const struct model_scenario super_collapsed = {
+    "super.collapsed", 2, 3, 128, setup_collapsed, collapse_or_purge, check_collapsed};
 const struct model_scenario super_stretch = {
     "super.stretch", 2, 3, 128, setup_stretch, use_or_stretch, check_stretch};

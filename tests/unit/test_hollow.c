@@ -298,7 +298,7 @@ static void pages_between_survivors_go_back(void **state)
     (void)state;
     hollow_out();
     struct super *super = super_at(unit_of(blocks[0]) / GRANULE_UNITS);
-    store_relaxed(&super->is_huge, true);
+    store_relaxed(&super->pages, SUPER_HUGE);
     size_t before = resident_pages(), purged = purge_total();
     look_after(100);
     look_after(PATIENCE_MS);
@@ -307,7 +307,8 @@ static void pages_between_survivors_go_back(void **state)
     check_books(class_at_hand);
     size_t went = before - resident_pages();
     assert_true(went > before / 3);
-    assert_false(load_relaxed(&super->is_huge)); /* or they would come back with one */
+    assert_int_equal(load_relaxed(&super->pages),
+                     SUPER_SMALL); /* or they would come back with one */
     assert_int_equal(slabs()->purged, went);
     assert_int_equal(purge_total() - purged, went * hak_region.page_size);
     for (size_t i = 0; i < BLOCKS; i += SURVIVES)

@@ -98,6 +98,46 @@ static void one_with_pages_is_not_timed(void **state)
     assert_int_equal(thread_ns, before);
 }
 
+static bool collapses;
+
+bool __wrap_os_collapse(void *at, size_t size);
+bool __wrap_os_collapse(void *at, size_t size)
+{
+    assert_ptr_equal(at, granule_address(granule));
+    assert_int_equal(size, GRANULE_SIZE);
+    assert_true(told_huge);
+    return collapses;
+}
+
+/* 3 ms are 1/32 of 96. */
+static void collapsing_has_a_budget_of_its_own(void **state)
+{
+    (void)state;
+    huge_page_ns = 3000000;
+    collapses = true;
+    for (int i = 0; i < 3; i++) {
+        assert_true(huge_may_collapse());
+        assert_true(huge_collapse(granule));
+        assert_false(huge_may_collapse());
+        now_ms += 95;
+        assert_false(huge_may_collapse());
+        now_ms += 1;
+    }
+    assert_true(advise_fresh());
+}
+
+static void who_was_refused_waits(void **state)
+{
+    (void)state;
+    collapses = false;
+    assert_true(huge_may_collapse());
+    assert_false(huge_collapse(granule));
+    now_ms += 9999;
+    assert_false(huge_may_collapse());
+    now_ms += 1;
+    assert_true(huge_may_collapse());
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -106,6 +146,8 @@ int main(void)
         cmocka_unit_test(dear_ones_have_a_budget_of_time),
         cmocka_unit_test(as_small_pages_become_dear_so_may_huge_ones),
         cmocka_unit_test(one_with_pages_is_not_timed),
+        cmocka_unit_test(collapsing_has_a_budget_of_its_own),
+        cmocka_unit_test(who_was_refused_waits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,6 +2,7 @@
 #include "unit.h"
 
 #include "control/options.h"
+#include "pressure/pressure.h"
 #include "super/huge.h"
 #include "super/super.h"
 
@@ -140,6 +141,131 @@ static void where_some_of_a_huge_page_goes_back_the_rest_stays_small(void **stat
     supers_purge(0);
     assert_int_equal(load_relaxed(&told_small), 0); /* all of it went */
     hak_options.huge_min = huge_min;
+}
+
+/* What the kernel makes of a SuperSlab, and what may happen meanwhile. */
+static struct {
+    size_t granule;              /* the one that is watched, ... */
+    size_t resident;             /* ... and its pages */
+    size_t looked_at, collapsed; /* how often */
+    bool has_no_time, refuses, goes_back;
+} kernel;
+
+size_t __wrap_os_resident_pages(void *at, size_t size);
+size_t __wrap_os_resident_pages(void *at, size_t size)
+{
+    assert_int_equal(size, GRANULE_SIZE);
+    kernel.looked_at += at == granule_address(kernel.granule);
+    return at == granule_address(kernel.granule) ? kernel.resident : 0;
+}
+
+bool __wrap_huge_may_collapse(void);
+bool __wrap_huge_may_collapse(void)
+{
+    return !kernel.has_no_time;
+}
+
+bool __wrap_huge_collapse(size_t granule);
+bool __wrap_huge_collapse(size_t granule)
+{
+    assert_int_equal(granule, kernel.granule);
+    kernel.collapsed++;
+    if (kernel.goes_back)
+        super_huge_to_small(granule);
+    return !kernel.refuses;
+}
+
+static size_t collapsed_by_looking(void)
+{
+    kernel.collapsed = kernel.looked_at = 0;
+    size_t before = load_relaxed(&hak_supers.collapsed);
+    for (size_t i = 0; i < region_top(); i++)
+        supers_collapse();
+    size_t counted = load_relaxed(&hak_supers.collapsed) - before;
+    assert_int_equal(counted, kernel.refuses ? 0 : kernel.collapsed);
+    return kernel.collapsed;
+}
+
+/* A SuperSlab of which all units are the caller's, and all pages there. Returns the first. */
+static size_t take_full(void)
+{
+    bool zeroed;
+    supers_purge(0);
+    size_t first = take(GRANULE_UNITS, &zeroed);
+    kernel.granule = first / GRANULE_UNITS;
+    kernel.resident = GRANULE_SIZE / hak_region.page_size;
+    kernel.refuses = kernel.goes_back = false;
+    store_relaxed(&told_small, 0);
+    return first;
+}
+
+static int pages_of_watched(void)
+{
+    return load_relaxed(&super_at(kernel.granule)->pages);
+}
+
+static void full_ones_become_huge(void **state)
+{
+    (void)state;
+    size_t first = take_full(), pages = kernel.resident;
+    kernel.resident = pages - pages / 16 - 1;
+    assert_int_equal(collapsed_by_looking(), 0);
+    assert_true(kernel.looked_at > 0);
+    kernel.resident = pages - pages / 16;
+    assert_int_equal(collapsed_by_looking(), 1);
+    assert_int_equal(pages_of_watched(), SUPER_HUGE);
+    assert_int_equal(load_relaxed(&told_small), 0);
+    size_t dirty = units_dirty();
+    units_give(first, 1, 0);
+    assert_int_equal(units_dirty(), dirty + 1); /* it has pages, whoever has touched it */
+    units_give(first + 1, GRANULE_UNITS - 1, 0);
+}
+
+static void others_are_left_as_they_are(void **state)
+{
+    (void)state;
+    int huge_pages = (int)hak_options.huge_pages;
+    size_t first = take_full();
+    hak_options.huge_pages = 0;
+    assert_int_equal(collapsed_by_looking(), 0);
+    hak_options.huge_pages = 1;
+    kernel.has_no_time = true;
+    assert_int_equal(collapsed_by_looking(), 0);
+    kernel.has_no_time = false;
+    store_relaxed(&hak_pressure.level, PRESSURE_NEAR);
+    assert_int_equal(collapsed_by_looking(), 0);
+    store_relaxed(&hak_pressure.level, PRESSURE_NONE);
+    units_give(first, 1, 1);
+    assert_int_equal(collapsed_by_looking(), 0); /* one unit is free */
+    units_give(first + 1, GRANULE_UNITS - 1, 1);
+    assert_int_equal(supers_take_whole(), REGION_NONE); /* so few are dirty */
+    supers_purge(0);
+    assert_int_equal(collapsed_by_looking(), 0); /* it is no SuperSlab any more */
+    assert_int_equal(kernel.looked_at, 0);
+    hak_options.huge_pages = (size_t)huge_pages;
+}
+
+static void what_is_refused_stays_small(void **state)
+{
+    (void)state;
+    size_t first = take_full();
+    kernel.refuses = true;
+    assert_true(collapsed_by_looking() > 0); /* how often is huge.c's affair */
+    assert_int_equal(pages_of_watched(), SUPER_SMALL);
+    assert_int_equal(load_relaxed(&told_small), kernel.collapsed);
+    units_give(first, GRANULE_UNITS, 0);
+}
+
+/* The kernel was told so before it was told otherwise. */
+static void where_some_goes_back_meanwhile_the_rest_stays_small(void **state)
+{
+    (void)state;
+    size_t first = take_full();
+    kernel.goes_back = true;
+    assert_true(collapsed_by_looking() > 0);
+    assert_int_equal(pages_of_watched(), SUPER_SMALL);
+    assert_int_equal(load_relaxed(&told_small), 2 * kernel.collapsed);
+    units_give(first, GRANULE_UNITS, 0);
 }
 
 static void a_small_heap_has_no_dense_ones(void **state)
@@ -443,6 +569,10 @@ int main(void)
         cmocka_unit_test(untouched_units_stay_clean),
         cmocka_unit_test(units_beside_a_huge_page_have_pages),
         cmocka_unit_test(where_some_of_a_huge_page_goes_back_the_rest_stays_small),
+        cmocka_unit_test(full_ones_become_huge),
+        cmocka_unit_test(others_are_left_as_they_are),
+        cmocka_unit_test(what_is_refused_stays_small),
+        cmocka_unit_test(where_some_goes_back_meanwhile_the_rest_stays_small),
         cmocka_unit_test(a_small_heap_has_no_dense_ones),
         cmocka_unit_test(dirty_units_are_reused_first),
         cmocka_unit_test(dirty_stretches_serve_single_units),

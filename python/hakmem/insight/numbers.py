@@ -117,6 +117,7 @@ class Numbers:
 GAUGE, COUNTER = "gauge", "counter"
 # As enum lock_kind in src/os/lock.h.
 SHARED_LOCKS, HEAP_LOCKS = 0, 1
+SUPERS_MADE, SUPERS_COLLAPSED = 0, 1
 
 
 @dataclass(frozen=True)
@@ -380,7 +381,20 @@ METRICS = [
         EVENTS,
     ),
     Metric("purged_bytes", "free memory given back", _word("purged_bytes"), COUNTER, EVENTS),
-    Metric("supers_made", "SuperSlabs mapped", _word("supers_made"), COUNTER, EVENTS),
+    Metric(
+        "supers_made",
+        "SuperSlabs mapped",
+        lambda n: n.words("supers")[SUPERS_MADE],
+        COUNTER,
+        EVENTS,
+    ),
+    Metric(
+        "supers_collapsed",
+        "full SuperSlabs that got a huge page",
+        lambda n: n.words("supers")[SUPERS_COLLAPSED],
+        COUNTER,
+        EVENTS,
+    ),
     Metric(
         "heap_lock_waits",
         "times a heap's lock was not free",

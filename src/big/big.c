@@ -136,6 +136,7 @@ static struct cached take_whole(void)
     if (granule < 0)
         return (struct cached){0, 0, 0};
     region_purge_maps((size_t)granule);
+    add_relaxed(&hak_big.others, 1);
     return (struct cached){(size_t)granule, 1, 0};
 }
 

@@ -33,10 +33,11 @@ void *big_resize(size_t unit, size_t size);
  * whose pages the kernel took. */
 size_t big_purge(size_t keep);
 
-/* Written under the lock, read by anyone. */
+/* Written under the lock but where it says otherwise, read by anyone. */
 struct big_counts {
     _Atomic size_t cached_bytes, live_bytes, live_count;
     _Atomic size_t fresh_bytes; /* ever taken from the region for want of cached ones */
+    _Atomic size_t others; /* granules ever taken from other kinds of memory; changed by adding */
 };
 
 extern struct big_counts hak_big __attribute__((visibility("hidden")));
@@ -54,6 +55,11 @@ HAK_INLINE size_t big_live_bytes(void)
 HAK_INLINE size_t big_fresh_bytes(void)
 {
     return load_relaxed(&hak_big.fresh_bytes);
+}
+
+HAK_INLINE size_t big_others(void)
+{
+    return load_relaxed(&hak_big.others);
 }
 
 HAK_INLINE size_t big_live_count(void)

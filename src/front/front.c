@@ -88,7 +88,7 @@ static HAK_NOINLINE void *alloc_big(size_t size, size_t alignment, bool *zeroed)
     if (p != NULL && touch_try(p, (enum big_pages)slab_at(unit_of(p))->pages, &d))
         purge_log(&d);
     purge_note_big();
-    purge_show();
+    purge_show_big();
     return p;
 }
 
@@ -422,7 +422,7 @@ static void free_pages(void *p, uintptr_t word)
     if (word == WORD_BIG || pressure_is(PRESSURE_NEAR))
         purge_look_soon();
     if (word == WORD_BIG)
-        purge_show();
+        purge_show_big();
     thread_leave();
     if (!freed)
         die_not_a_block(p, "free", WORD_FREED);

@@ -18,13 +18,14 @@
     ROW(page_granules, pages_granules())                                                           \
     ROW(pages_in_use, pages_in_use())                                                              \
     ROW(pages_dirty, pages_dirty())
-#define OTHER_COUNTS(ROW)                                                                          \
+#define BIG_COUNTS(ROW)                                                                            \
     ROW(big_bytes, big_live_bytes())                                                               \
     ROW(big_blocks, big_live_count())                                                              \
     ROW(big_cached, big_cached_bytes())                                                            \
+    ROW(allowed_bytes, load_relaxed(&hak_purge_allowed))
+#define OTHER_COUNTS(ROW)                                                                          \
     ROW(kept_bytes, load_relaxed(&hak_kept.slabs))                                                 \
     ROW(warm_bytes, load_relaxed(&hak_kept.warm))                                                  \
-    ROW(allowed_bytes, load_relaxed(&hak_purge_allowed))                                           \
     ROW(purged_bytes, purge_total())
 #define ROW(field, count) store_relaxed(&p->field, (uint64_t)(count));
 #define IS_OLD(field, count) || load_relaxed(&p->field) != (uint64_t)(count)
@@ -48,9 +49,28 @@ void purge_show_pages(void)
     SHOW(PAGE_COUNTS, SUPER_BYTES(ROW));
 }
 
+static void show_big(void)
+{
+    SHOW(BIG_COUNTS, );
+}
+
 void purge_show(void)
 {
     purge_show_units();
     purge_show_pages();
+    show_big();
     SHOW(OTHER_COUNTS, );
+}
+
+void purge_show_big(void)
+{
+    static _Atomic size_t
+        seen; /* relaxed: who shows more than there is to show has lost some time */
+    size_t others = big_others();
+    if (load_relaxed(&seen) == others) {
+        show_big();
+    } else {
+        store_relaxed(&seen, others);
+        purge_show();
+    }
 }

@@ -411,6 +411,26 @@ static void a_block_that_was_resized_is_shown(void **state)
     check_units();
 }
 
+static void what_big_blocks_take_of_other_kinds_is_shown(void **state)
+{
+    (void)state;
+    size_t retain = hak_options.retain, others = big_others();
+    void *runs[8];
+    (void)front_trim();
+    hak_options.retain = 64 * MIB;
+    for (size_t i = 0; i < ARRAY_LENGTH(runs); i++)
+        runs[i] = front_alloc(MIB);
+    for (size_t i = 0; i < ARRAY_LENGTH(runs); i++)
+        front_free(runs[i]);
+    void *big = front_alloc(4 * MIB);
+    assert_true(big_others() > others);
+    check_counts(live_area()->process);
+    front_free(big);
+    check_counts(live_area()->process);
+    hak_options.retain = retain;
+    (void)front_trim();
+}
+
 static uint32_t state_shown(struct heap *heap)
 {
     const struct live_heaps *row = load_relaxed(&heap->row);
@@ -506,6 +526,7 @@ int main(void)
         cmocka_unit_test(the_process_and_its_classes_are_shown),
         cmocka_unit_test(what_is_shown_is_so),
         cmocka_unit_test(a_block_that_was_resized_is_shown),
+        cmocka_unit_test(what_big_blocks_take_of_other_kinds_is_shown),
         cmocka_unit_test(units_are_counted_whoever_takes_them),
         cmocka_unit_test(empty_slabs_that_stay_are_shown_at_once),
         cmocka_unit_test(states_of_explicit_heaps_are_shown),

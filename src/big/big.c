@@ -30,6 +30,17 @@ static uint64_t moved[MAP_WORDS_OF_GRANULES];
 
 struct big_counts hak_big;
 
+/* Once each: in ten places they would take more room than all the rest. */
+static HAK_NOINLINE bool take_lock(void)
+{
+    return lock_take_if_safe(&big.lock);
+}
+
+static HAK_NOINLINE void release_lock(void)
+{
+    lock_release(&big.lock);
+}
+
 /* With the lock held. */
 static void account(size_t bytes, size_t before, size_t blocks)
 {
@@ -61,10 +72,12 @@ static bool drop(struct cached c)
     void *at = granule_address(c.granule);
     size_t size = c.granules << GRANULE_SHIFT;
     bool was_moved = false;
-    if (load_relaxed(&big.moved_count) != 0 && lock_take_if_safe(&big.lock)) {
+    if (load_relaxed(&big.moved_count) != 0 && take_lock()) {
         was_moved = unmark_moved(c);
-        lock_release(&big.lock);
+        release_lock();
     }
+    region_purge_maps(c.granule,
+                      c.granules); /* which it may have from when it was another kind's */
     bool is_gone = was_moved && os_unmap(at, size);
     if (is_gone) {
         region_forget(c.granule, c.granules);
@@ -107,12 +120,16 @@ static void *make_block(struct cached c, size_t usable, size_t dirty)
  * What lies apart in the cache and is wanted in one piece comes together by moving pages, not bytes: a
  * granule costs one call, where new pages would cost 512 faults. So does what other kinds of memory have free. */
 
+static bool is_moved(size_t granule)
+{
+    return (moved[granule / BITS] >> (granule % BITS) & 1) != 0;
+}
+
 static void mark_moved(size_t granule)
 {
-    uint64_t bit = (uint64_t)1 << (granule % BITS);
-    if ((moved[granule / BITS] & bit) == 0)
+    if (!is_moved(granule))
         add_locked(&big.moved_count, 1);
-    moved[granule / BITS] |= bit;
+    moved[granule / BITS] |= (uint64_t)1 << (granule % BITS);
 }
 
 /* LOST: they are where they were, and the place they were to move to could not be mapped again. */
@@ -135,7 +152,6 @@ static struct cached take_whole(void)
         granule = supers_take_whole();
     if (granule < 0)
         return (struct cached){0, 0, 0};
-    region_purge_maps((size_t)granule);
     add_relaxed(&hak_big.others, 1);
     return (struct cached){(size_t)granule, 1, 0};
 }
@@ -146,23 +162,26 @@ static bool take_dirty(size_t granules, struct cached *c)
     *c = (struct cached){0, 0, 0};
     if (load_relaxed(&big.moved_count) + granules > MOVED_MOST)
         return false;
-    if (load_relaxed(&hak_big.cached_bytes) != 0 && lock_take_if_safe(&big.lock)) {
+    if (load_relaxed(&hak_big.cached_bytes) != 0 && take_lock()) {
         *c = cache_take_piece(granules);
-        lock_release(&big.lock);
+        release_lock();
     }
-    if (c->granules == 0)
-        *c = take_whole();
+    if (c->granules != 0)
+        return true;
+    *c = take_whole();
+    if (c->granules != 0)
+        region_purge_maps(c->granule, 1); /* it is about to be nothing but address space */
     return c->granules != 0;
 }
 
 /* What c's pages left has gone, and they are at `to`. What could not be moved is dropped. */
 static void settle_piece(struct cached c, size_t to, size_t done)
 {
-    if (lock_take_if_safe(&big.lock)) {
+    if (take_lock()) {
         unmark_moved((struct cached){c.granule, done, 0});
         for (size_t i = 0; i < done; i++)
             mark_moved(to + i);
-        lock_release(&big.lock);
+        release_lock();
     }
     if (done > 0)
         region_forget(c.granule, done);
@@ -198,9 +217,9 @@ static bool fill_from_dirty(size_t granule, size_t n, size_t *filled)
         lose(granule, n, *filled);
         return false;
     }
-    if (*filled < n && lock_take_if_safe(&big.lock)) {
+    if (*filled < n && take_lock()) {
         add_locked(&hak_big.fresh_bytes, (n - *filled) << GRANULE_SHIFT);
-        lock_release(&big.lock);
+        release_lock();
     }
     return true;
 }
@@ -210,9 +229,9 @@ static bool fill_from_dirty(size_t granule, size_t n, size_t *filled)
 static void put_back(struct cached c)
 {
     struct cached gone = c;
-    if (lock_take_if_safe(&big.lock)) {
+    if (take_lock()) {
         gone = cache_put(c);
-        lock_release(&big.lock);
+        release_lock();
     }
     if (gone.granules != 0)
         drop(gone);
@@ -237,14 +256,14 @@ static bool extend(struct cached *c, size_t granules, size_t *dirty)
 static void *alloc_cached(size_t granules, size_t alignment, size_t usable)
 {
     struct cached c;
-    if (load_relaxed(&hak_big.cached_bytes) == 0 || !lock_take_if_safe(&big.lock))
+    if (load_relaxed(&hak_big.cached_bytes) == 0 || !take_lock())
         return NULL;
     size_t dirty = granules;
     bool found = cache_take_fitting(granules, alignment, &c);
     bool shorter = !found && alignment <= GRANULE_SIZE;
     if (shorter)
         c = cache_take_piece(SIZE_MAX);
-    lock_release(&big.lock);
+    release_lock();
     if (shorter && c.granules != 0)
         found = extend(&c, granules, &dirty);
     return found ? make_block(c, usable, dirty) : NULL;
@@ -286,17 +305,27 @@ static void *alloc_fresh(size_t granules, size_t alignment, size_t usable, enum 
     return p;
 }
 
+/* Where it is, with the maps that it has: it may be the other kind's again soon. */
+static void *alloc_whole(size_t usable)
+{
+    struct cached c = take_whole();
+    c.bytes = c.granules << GRANULE_SHIFT;
+    return c.granules != 0 ? make_block(c, usable, c.granules) : NULL;
+}
+
 void *big_alloc(size_t size, size_t alignment, enum big_pages pages, bool *zeroed)
 {
     size_t granules = granules_for(size), usable = round_up(size, hak_region.page_size);
     alignment = largest_of(alignment, GRANULE_SIZE);
     void *p = alloc_cached(granules, alignment, usable);
+    if (p == NULL && granules == 1 && alignment == GRANULE_SIZE)
+        p = alloc_whole(usable);
     if (p == NULL)
         p = alloc_fresh(granules, alignment, usable, pages);
     *zeroed = p != NULL && big_dirty_bytes(p) == 0;
-    if (p != NULL && lock_take_if_safe(&big.lock)) {
+    if (p != NULL && take_lock()) {
         account(usable, 0, 1);
-        lock_release(&big.lock);
+        release_lock();
         probe_big_alloc(size);
     }
     return p;
@@ -305,7 +334,7 @@ void *big_alloc(size_t size, size_t alignment, enum big_pages pages, bool *zeroe
 bool big_free(size_t unit)
 {
     struct slab *s = slab_at(unit);
-    if (!lock_take_if_safe(&big.lock))
+    if (!take_lock())
         return true; /* in a handler that interrupted this very lock: the block stays */
     bool live = unit_word(unit) == WORD_BIG;
     struct cached gone = {0, 0, 0};
@@ -316,10 +345,24 @@ bool big_free(size_t unit)
         account(0, s->size, (size_t)0 - 1);
         gone = cache_put((struct cached){unit / GRANULE_UNITS, s->granules, touched_bytes(s)});
     }
-    lock_release(&big.lock);
+    release_lock();
     if (gone.granules != 0)
         drop(gone);
     return live;
+}
+
+/* One that was moved stays, as it is known here alone that it is a mapping of its own. */
+HAK_COLD ptrdiff_t big_take_cached(size_t least, size_t *touched)
+{
+    if (load_relaxed(&hak_big.cached_bytes) < least || !take_lock())
+        return REGION_NONE;
+    struct cached c = cache_take_piece(1);
+    bool will_do = c.bytes >= least && !is_moved(c.granule);
+    if (!will_do && c.granules != 0)
+        (void)cache_put(c); /* there is room where it was taken from */
+    release_lock();
+    *touched = c.bytes;
+    return will_do ? (ptrdiff_t)c.granule : REGION_NONE;
 }
 
 /* ---- resize ---- */
@@ -336,10 +379,10 @@ static void shrink(size_t granule, struct slab *s, size_t granules)
 static size_t take_behind(size_t granule, size_t granules)
 {
     size_t taken = 0;
-    if (load_relaxed(&hak_big.cached_bytes) == 0 || !lock_take_if_safe(&big.lock))
+    if (load_relaxed(&hak_big.cached_bytes) == 0 || !take_lock())
         return 0;
     taken = cache_take_at(granule, granules);
-    lock_release(&big.lock);
+    release_lock();
     return taken;
 }
 
@@ -436,9 +479,9 @@ void *big_resize(size_t unit, size_t size)
     struct slab *s = slab_at(unit);
     size_t before = s->size, usable = round_up(size, hak_region.page_size);
     void *p = resize_granules(unit / GRANULE_UNITS, s, granules_for(size), usable);
-    if (p != NULL && lock_take_if_safe(&big.lock)) {
+    if (p != NULL && take_lock()) {
         account(usable, before, 0);
-        lock_release(&big.lock);
+        release_lock();
     }
     return p;
 }
@@ -450,13 +493,13 @@ size_t big_purge(size_t keep)
 {
     size_t before = load_relaxed(&hak_big.cached_bytes), dropped = 0, bytes = 0;
     while (load_relaxed(&hak_big.cached_bytes) > keep && dropped < before - keep) {
-        if (!lock_take_if_safe(&big.lock))
+        if (!take_lock())
             break;
         struct cached c = {0, 0, 0};
         size_t cached = load_relaxed(&hak_big.cached_bytes);
         if (cached > keep)
             c = cache_take_oldest(cached - keep);
-        lock_release(&big.lock);
+        release_lock();
         if (c.granules == 0)
             break;
         dropped += c.bytes;

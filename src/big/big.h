@@ -33,6 +33,10 @@ void *big_resize(size_t unit, size_t size);
  * whose pages the kernel took. */
 size_t big_purge(size_t keep);
 
+/* A granule of the cache for others, of which so many bytes from its start on may be touched, `least` and more. REGION_NONE: there is
+ * none. Its content is unknown. */
+ptrdiff_t big_take_cached(size_t least, size_t *touched);
+
 /* Written under the lock but where it says otherwise, read by anyone. */
 struct big_counts {
     _Atomic size_t cached_bytes, live_bytes, live_count;

@@ -136,6 +136,19 @@ bool paged_give_back(struct heap *h, uint32_t n, size_t most)
     return gave;
 }
 
+void paged_make_room(struct heap *h, uint32_t n)
+{
+    (void)paged_give_back(h, n, PAGED_KEPT_MIN);
+    if (pages_have_touched(n))
+        return;
+    size_t touched;
+    ptrdiff_t granule = big_take_cached((size_t)n << page_shift(), &touched);
+    if (granule < 0)
+        return;
+    pages_add((size_t)granule, touched);
+    purge_show_big();
+}
+
 /* What a thread may keep. Where its demand goes up and down, as much as could lie free with its pages anyway: what all threads keep and
  * what does are no more than that together. */
 static size_t may_keep(struct heap *h, bool swings)

@@ -24,11 +24,9 @@ bool paged_give_back(struct heap *h, uint32_t n, size_t most);
  * is kept of a class somewhat larger is used as it is. Likewise. */
 void *paged_refill(struct heap *h, uint32_t class, bool *zeroed);
 
-/* Before n neighbouring pages are taken. Likewise. */
-HAK_INLINE void paged_make_room(struct heap *h, uint32_t n)
-{
-    (void)paged_give_back(h, n, PAGED_KEPT_MIN);
-}
+/* Before n neighbouring pages are taken, where none are free that may hold something. What the thread keeps goes back, or big blocks
+ * that are free give a granule. Likewise. */
+void paged_make_room(struct heap *h, uint32_t n);
 
 /* After one of the class was freed for which there seemed to be no room, or much has been given back: what the heap keeps beyond
  * its limit goes back, the largest first. Who keeps too much is asked again at the next. With the heap's lock held. */

@@ -254,14 +254,33 @@ static void clear_granule(size_t granule)
         *free_run_in(unit) = (struct free_run){0};
 }
 
-static void add_granule(size_t granule, bool zeroed)
+/* Its first `dirty` pages may hold something. */
+static void add_granule(size_t granule, uint32_t dirty)
 {
     add(&hak_pages.granules, 1);
-    insert(
-        (struct run){granule * granule_pages(), granule_pages(), 0, zeroed ? 0 : granule_pages()});
+    insert((struct run){granule * granule_pages(), granule_pages(), 0, dirty});
 }
 
 /* ---- take and give ---- */
+
+/* False: it has gone, in a handler that interrupted this very lock. Else the lock is held. */
+static HAK_NOINLINE bool lock_and_add(size_t granule, uint32_t dirty)
+{
+    if (hak_options.huge_pages)
+        os_advise_huge(granule_address(granule), GRANULE_SIZE, false);
+    bool done = lock_take_if_safe(&pages.lock);
+    if (done)
+        add_granule(granule, dirty);
+    else
+        region_give(granule, 1, dirty == 0);
+    return done;
+}
+
+HAK_COLD void pages_add(size_t granule, size_t touched)
+{
+    if (lock_and_add(granule, pages_for(touched)))
+        lock_release(&pages.lock);
+}
 
 /* The lock is not held while the kernel is asked. The run is taken with the granule: else a purge in between
  * would give the granule back. */
@@ -273,13 +292,8 @@ static bool take_from_new_granule(struct run *r, uint32_t n, uint32_t alignment)
         granule = region_take(1, GRANULE_SIZE, &zeroed);
     if (granule < 0)
         return false;
-    if (hak_options.huge_pages)
-        os_advise_huge(granule_address((size_t)granule), GRANULE_SIZE, false);
-    if (!lock_take_if_safe(&pages.lock)) {
-        region_give((size_t)granule, 1, zeroed);
+    if (!lock_and_add((size_t)granule, zeroed ? 0 : granule_pages()))
         return false;
-    }
-    add_granule((size_t)granule, zeroed);
     bool found = take_found(r, n, alignment);
     lock_release(&pages.lock);
     return found;
@@ -392,7 +406,7 @@ static ptrdiff_t take_whole_granule(enum kind kind)
 static void give_whole_granules(void)
 {
     for (ptrdiff_t granule; (granule = take_whole_granule(CLEAN)) >= 0;) {
-        region_purge_maps((size_t)granule);
+        region_purge_maps((size_t)granule, 1);
         region_give((size_t)granule, 1, true);
     }
 }

@@ -49,6 +49,9 @@ HAK_INLINE size_t pages_granules(void)
     return load_relaxed(&hak_pages.granules);
 }
 
+/* The caller's granule, which nothing is in, becomes free pages. Its first `touched` bytes may be touched, and hold anything. */
+void pages_add(size_t granule, size_t touched);
+
 /* A granule of which all pages are free and some dirty becomes the caller's, with unknown content. REGION_NONE: none is
  * found. */
 ptrdiff_t pages_take_whole(void);

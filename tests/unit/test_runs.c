@@ -1,6 +1,7 @@
 /* Runs: blocks of whole pages. */
 #include "one_heap.h"
 
+#include "big/big.h"
 #include "heap/runs.h"
 #include "os/os.h"
 #include "pages/pages.h"
@@ -55,6 +56,32 @@ static void a_second_free_is_refused(void **state)
     size_t dirty = pages_dirty();
     assert_false(run_free(heap, unit_of(p)));
     assert_int_equal(pages_dirty(), dirty);
+}
+
+/* Before pages are touched that never were. */
+static void what_big_blocks_have_free_serves_runs(void **state)
+{
+    (void)state;
+    bool zeroed = true;
+    (void)pages_purge(0);
+    size_t granules = pages_granules();
+    char *big = big_alloc(RUN_MAX + 1, 1, BIG_PLAIN, &zeroed);
+    assert_non_null(big);
+    size_t usable = slab_at(unit_of(big))->size;
+    memset(big, 'x', usable);
+    assert_true(big_free(unit_of(big)));
+    char *p = run_alloc(heap, RUN_MAX, 1, &zeroed);
+    assert_ptr_equal(p, big);
+    assert_false(zeroed);
+    assert_int_equal(big_cached_bytes(), 0);
+    assert_int_equal(pages_granules(), granules + 1);
+    assert_int_equal(pages_dirty(), usable - RUN_MAX);
+    char *q = run_alloc(heap, RUN_MAX / 2, 1, &zeroed); /* behind what was touched */
+    assert_ptr_equal(q, big + RUN_MAX);
+    assert_true(is_zero(q + (usable - RUN_MAX), RUN_MAX / 2 - (usable - RUN_MAX)));
+    assert_true(run_free(heap, unit_of(p)) && run_free(heap, unit_of(q)));
+    (void)pages_purge(0);
+    assert_int_equal(pages_granules(), granules);
 }
 
 static void alignments_are_kept(void **state)
@@ -123,9 +150,14 @@ static void resize_stops_at_a_neighbour(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(runs_are_accounted_for),   cmocka_unit_test(a_second_free_is_refused),
-        cmocka_unit_test(alignments_are_kept),      cmocka_unit_test(any_thread_may_free_a_run),
-        cmocka_unit_test(resize_stays_where_it_is), cmocka_unit_test(resize_stops_at_a_neighbour),
+        cmocka_unit_test(runs_are_accounted_for),
+        cmocka_unit_test(a_second_free_is_refused),
+        cmocka_unit_test(what_big_blocks_have_free_serves_runs),
+        cmocka_unit_test(any_thread_may_free_a_run),
+        cmocka_unit_test(alignments_are_kept),
+        cmocka_unit_test(any_thread_may_free_a_run),
+        cmocka_unit_test(resize_stays_where_it_is),
+        cmocka_unit_test(resize_stops_at_a_neighbour),
     };
     return cmocka_run_group_tests(tests, make_heap, abandon_heap);
 }

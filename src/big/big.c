@@ -357,10 +357,10 @@ HAK_COLD ptrdiff_t big_take_cached(size_t least, size_t *touched)
     if (load_relaxed(&hak_big.cached_bytes) < least || !take_lock())
         return REGION_NONE;
     struct cached c = cache_take_piece(1);
-    bool will_do = c.bytes >= least && !is_moved(c.granule);
-    if (!will_do && c.granules != 0)
-        (void)cache_put(c); /* there is room where it was taken from */
+    bool will_do = c.granules != 0 && c.bytes >= least && !is_moved(c.granule);
     release_lock();
+    if (!will_do && c.granules != 0)
+        put_back(c);
     *touched = c.bytes;
     return will_do ? (ptrdiff_t)c.granule : REGION_NONE;
 }

@@ -10,7 +10,7 @@
 #include "super/super.h"
 
 enum {
-    MOVED_MOST = 4096, /* each a mapping or two, of which a process may have 65,530 */
+    MOVED_MOST = 4096, /* stretches, each a mapping or two, of which a process may have 65,530 */
     ADVISED_MOST =
         2048,       /* live blocks with which some may have huge pages; two mappings each at most */
     REST_SHARE = 4, /* of a block's pages: more than that behind its end go back, ... */
@@ -22,11 +22,14 @@ enum {
 
 static struct {
     struct lock lock;
-    _Atomic size_t moved_count; /* bits set in moved; written under the lock */
+    _Atomic size_t moved_count; /* bits set in `begins`; written under the lock */
 } big;
 
-/* One bit per granule: a mapping of its own, because its pages were moved there. Under the lock. */
-static uint64_t moved[MAP_WORDS_OF_GRANULES];
+/* One bit per granule: its pages were moved there, and so lie in another mapping than what is around. The kernel joins the mappings
+ * of what has moved by as much, a stretch; `begins` says where each does. Under the lock. */
+static struct {
+    uint64_t is, begins;
+} moved[MAP_WORDS_OF_GRANULES];
 
 struct big_counts hak_big;
 
@@ -50,18 +53,35 @@ static void account(size_t bytes, size_t before, size_t blocks)
 
 /* ---- blocks ---- */
 
-/* Clears the marks of granules that were moved; whether there were any. */
+static bool is_moved(size_t granule)
+{
+    return (moved[granule / BITS].is >> (granule % BITS) & 1) != 0;
+}
+
+static bool begins_stretch(size_t granule)
+{
+    return (moved[granule / BITS].begins >> (granule % BITS) & 1) != 0;
+}
+
+static void mark(size_t granule, bool is, bool begins)
+{
+    uint64_t bit = (uint64_t)1 << (granule % BITS);
+    add_locked(&big.moved_count, (size_t)begins - (size_t)begins_stretch(granule));
+    moved[granule / BITS].is = (moved[granule / BITS].is & ~bit) | (is ? bit : 0);
+    moved[granule / BITS].begins = (moved[granule / BITS].begins & ~bit) | (begins ? bit : 0);
+}
+
+/* Clears the marks of granules that were moved; whether there were any. What stays of a stretch begins behind them. */
 static bool unmark_moved(struct cached c)
 {
     bool any = false;
-    for (size_t g = c.granule; g < c.granule + c.granules; g++) {
-        uint64_t bit = (uint64_t)1 << (g % BITS);
-        if ((moved[g / BITS] & bit) == 0)
-            continue;
-        moved[g / BITS] &= ~bit;
-        add_locked(&big.moved_count, (size_t)0 - 1);
-        any = true;
+    size_t end = c.granule + c.granules;
+    for (size_t g = c.granule; g < end; g++) {
+        any |= is_moved(g);
+        mark(g, false, false);
     }
+    if (is_moved(end))
+        mark(end, true, true);
     return any;
 }
 
@@ -120,18 +140,6 @@ static void *make_block(struct cached c, size_t usable, size_t dirty)
  * What lies apart in the cache and is wanted in one piece comes together by moving pages, not bytes: a
  * granule costs one call, where new pages would cost 512 faults. So does what other kinds of memory have free. */
 
-static bool is_moved(size_t granule)
-{
-    return (moved[granule / BITS] >> (granule % BITS) & 1) != 0;
-}
-
-static void mark_moved(size_t granule)
-{
-    if (!is_moved(granule))
-        add_locked(&big.moved_count, 1);
-    moved[granule / BITS] |= (uint64_t)1 << (granule % BITS);
-}
-
 /* LOST: they are where they were, and the place they were to move to could not be mapped again. */
 enum outcome { MOVED, LEFT, LOST };
 
@@ -160,7 +168,7 @@ static struct cached take_whole(void)
 static bool take_dirty(size_t granules, struct cached *c)
 {
     *c = (struct cached){0, 0, 0};
-    if (load_relaxed(&big.moved_count) + granules > MOVED_MOST)
+    if (load_relaxed(&big.moved_count) >= MOVED_MOST)
         return false;
     if (load_relaxed(&hak_big.cached_bytes) != 0 && take_lock()) {
         *c = cache_take_piece(granules);
@@ -174,13 +182,19 @@ static bool take_dirty(size_t granules, struct cached *c)
     return c->granules != 0;
 }
 
+/* Than the granule before it. */
+static bool is_another_mapping(size_t granule)
+{
+    return begins_stretch(granule) || is_moved(granule) != is_moved(granule - 1);
+}
+
 /* What c's pages left has gone, and they are at `to`. What could not be moved is dropped. */
 static void settle_piece(struct cached c, size_t to, size_t done)
 {
     if (take_lock()) {
-        unmark_moved((struct cached){c.granule, done, 0});
         for (size_t i = 0; i < done; i++)
-            mark_moved(to + i);
+            mark(to + i, true, i == 0 || is_another_mapping(c.granule + i));
+        unmark_moved((struct cached){c.granule, done, 0});
         release_lock();
     }
     if (done > 0)
@@ -426,7 +440,7 @@ static void *move(size_t granule, struct slab *s, size_t granules, size_t usable
     bool zeroed;
     enum outcome last = MOVED;
     size_t old = s->granules, done = 0, filled;
-    if (!region_can_forget() || load_relaxed(&big.moved_count) + old > MOVED_MOST)
+    if (!region_can_forget() || load_relaxed(&big.moved_count) >= MOVED_MOST)
         return NULL;
     ptrdiff_t to = region_take(granules, GRANULE_SIZE, &zeroed);
     if (to < 0)

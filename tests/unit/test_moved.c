@@ -161,6 +161,29 @@ static void a_block_moves_back_from_a_lost_place(void **state)
     }
 }
 
+/* What moves as a whole is a mapping, however large. Nothing of it is written. */
+static void large_blocks_move_as_often_as_small_ones(void **state)
+{
+    (void)state;
+    enum { MANY = 12 };
+    if (!region_can_forget())
+        skip();
+    for (int i = 0; i < MANY; i++) {
+        bool zeroed;
+        char *p = big_alloc(1024 * MIB, 1, BIG_PLAIN, &zeroed);
+        if (p == NULL)
+            skip(); /* memory must not be promised here */
+        take_granules(granule_behind(p, 1024 * MIB), 1);
+        *p = 'x';
+        char *q = big_resize(unit_of(p), 1100 * MIB);
+        assert_non_null(q);
+        assert_ptr_not_equal(q, p);
+        assert_int_equal(*q, 'x');
+        assert_at(os_resident_pages(q + 512 * MIB, GRANULE_SIZE) == 0,
+                  (size_t)i); /* or it was copied */
+    }
+}
+
 static size_t granules_taken(void)
 {
     size_t taken = 0;
@@ -197,6 +220,7 @@ int main(void)
         cmocka_unit_test_setup(a_refused_move_of_a_block_is_a_copy, all_moves),
         cmocka_unit_test_setup(a_block_moves_back_from_a_lost_place, all_moves),
         cmocka_unit_test_setup(a_block_stays_when_its_new_end_is_lost, all_moves),
+        cmocka_unit_test_setup(large_blocks_move_as_often_as_small_ones, all_moves),
     };
     return cmocka_run_group_tests(tests, set_up, NULL);
 }

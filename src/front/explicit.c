@@ -6,6 +6,7 @@
 #include "front/attach.h"
 #include "front/secure.h"
 #include "front/slow.h"
+#include "heap/hollow.h"
 #include "heap/registry.h"
 
 /* A heap of the calling thread's own, which has its leases, and whatever else is to be set up. */
@@ -34,6 +35,8 @@ static bool is_sampled(void *p, size_t size, uint32_t class)
         forget_words();
     bool is_one = h != NULL && !sampler_goes_on(&h->magazines.sampler) &&
                   sampled_note(&h->magazines.sampler, p, size, hak_classes[class].size);
+    if (h != NULL && hollow_may_be())
+        hollow_look_unlocked(h); /* also after this heap, which has no slow path that looks */
     thread_leave();
     return is_one;
 }

@@ -214,9 +214,9 @@ HAK_INLINE void learn_offset(size_t size, size_t offset)
 }
 
 /* ---- while much is free ----
- * A process with little to do may serve all of it from magazines, and no slow path would find that what is kept for a swing of its
- * demand is not wanted any more. So where much may be free the end of a countdown glances at the clock: a thread for
- * which that comes seldom looks at what may be kept, and makes the next countdown a short one. */
+ * A process may serve all it does from magazines, and no slow path would find that what is kept for a swing of its demand is not
+ * wanted any more, or that slabs are nearly empty. So where much may be free the end of a countdown glances at the clock: a thread
+ * for which that comes seldom looks at what may be kept, and makes the next countdown a short one. */
 enum {
     SELDOM_MS = 64,
     SHORT_WORDS = 256,
@@ -224,12 +224,11 @@ enum {
     GLANCES_APART_LARGE = 32, /* ... or blocks that each end one */
 };
 
-/* What magazines keep is given back at slow paths, too. */
-static void look_at_idle(struct heap *h)
+/* What magazines keep is given back at slow paths, too, and what is free in slabs. */
+static void look_at_heap(struct heap *h)
 {
     thread_enter();
-    if (hollow_may_be())
-        hollow_look_unlocked(h);
+    hollow_look_unlocked(h);
     thread_leave();
 }
 
@@ -240,10 +239,13 @@ static void glance(struct heap *h, size_t size)
     h->glanced_ms = now;
     uint32_t apart = words_of(size) <= LEFT_MOST ? GLANCES_APART : GLANCES_APART_LARGE;
     h->until_glance = seldom ? 0 : apart - 1;
-    if (!seldom || hak_thread.depth != 0)
+    if (hak_thread.depth != 0)
+        return;
+    if (hollow_may_be() && now - h->hollow.looked_ms >= SELDOM_MS)
+        look_at_heap(h);
+    if (!seldom)
         return;
     sampler_shorten(&h->magazines.sampler, SHORT_WORDS);
-    look_at_idle(h);
     purge_look(purge_dirty_bytes());
 }
 
@@ -260,7 +262,7 @@ static HAK_COLD void *alloc_and_glance(size_t size)
 HAK_INLINE bool glance_is_due(void)
 {
     struct heap *h = hak_thread.heap;
-    if (!purge_allows_much())
+    if (!purge_finds_much())
         return false;
     if (h->until_glance == 0)
         return true;

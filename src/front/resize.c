@@ -68,6 +68,14 @@ HAK_INLINE bool keeps_kind(size_t least, size_t old, size_t size)
     return size > least || (!HAK_CHECKED && size > least / 2 && size >= old / 2);
 }
 
+/* Whether a run or a big block has as many pages as it would have of the size: nothing is to be done, as with a slab's block that
+ * still fits. */
+static bool has_its_pages(uintptr_t word, size_t old, size_t size)
+{
+    return round_up(size, hak_region.page_size) == old &&
+           (!HAK_CHECKED || keeps_kind(word == WORD_RUN ? SLAB_MAX : RUN_MAX, old, size));
+}
+
 static HAK_NOINLINE void *resize_pages(void *p, uintptr_t word, size_t old, size_t size)
 {
     void *q = NULL;
@@ -129,7 +137,7 @@ static HAK_NOINLINE void *realloc_other(void *p, size_t size)
     size_t old = usable_of(p, word);
     struct heap *owner = explicit_owner(p, word);
     bool is_of_pages = word == WORD_RUN || word == WORD_BIG;
-    if (!is_of_pages && still_fits(old, size))
+    if (is_of_pages ? has_its_pages(word, old, size) : still_fits(old, size))
         return p;
     if (is_of_pages)
         q = owner == NULL ? resize_pages(p, word, old, size) : resize_owned(owner, p, word, size);

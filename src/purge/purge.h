@@ -63,10 +63,10 @@ void purge_look(size_t dirty);
 /* What was allowed at the last look, by anyone. */
 extern _Atomic size_t hak_purge_allowed __attribute__((visibility("hidden")));
 
-/* More than `retain` has to do with. Without it nothing is to be found by looking again. */
-HAK_INLINE bool purge_allows_much(void)
+/* What is allowed and what slabs have is more than `retain` has to do with. Else nothing is to be found by looking again. */
+HAK_INLINE bool purge_finds_much(void)
 {
-    return load_relaxed(&hak_purge_allowed) > 2 * hak_options.retain;
+    return load_relaxed(&hak_purge_allowed) + units_in_use() * UNIT_SIZE > 2 * hak_options.retain;
 }
 
 /* How many bytes more may be free, when so many are besides what is known of here. */

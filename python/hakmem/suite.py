@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -113,6 +114,11 @@ class Suite:
         return self.report
 
     def _check_selection(self) -> None:
+        for option, text in (("-L", self.selection.label), ("-R", self.selection.regex)):
+            try:
+                re.compile(text or "")
+            except re.error as error:
+                raise HakmemError(f"{option} '{text}' is no regular expression: {error}") from None
         named, known = self.selection.preset, presets(self.clone)
         if named and named not in known:
             raise HakmemError(f"no preset named '{named}'; there are: {', '.join(known)}")
@@ -199,6 +205,8 @@ class Suite:
             return subprocess.run(
                 command,
                 cwd=self.clone.root,
+                # Tests say themselves what they set.
+                env={k: v for k, v in os.environ.items() if not k.startswith("HAKMEM_")},
                 stdin=subprocess.DEVNULL,
                 stdout=self.output,
                 check=False,
@@ -207,7 +215,17 @@ class Suite:
             raise HakmemError(f"cannot start {command[0]}: {error.strerror}") from error
 
 
+def check_place(clone: Clone) -> None:
+    root = str(clone.root)
+    if unfit := next((c for c in " :;$" if c in root), None):
+        raise HakmemError(
+            f"the tests preload the library, which the loader does not take from a path with "
+            f"'{unfit}': move the clone, which is {root}"
+        )
+
+
 def run_suite(clone: Clone, selection: Selection, as_json: bool) -> int:
+    check_place(clone)
     output = sys.stderr if as_json else sys.stdout
     sys.stdout.flush()
     report = Suite(clone, selection, output.fileno()).run()

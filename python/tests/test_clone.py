@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -89,6 +90,28 @@ def test_unknown_preset_is_named(clone: Clone) -> None:
         run_selection(clone, Selection(preset="nope"))
 
 
+def test_expressions_are_looked_at_first(clone: Clone) -> None:
+    with pytest.raises(HakmemError, match="-L '\\['"):
+        run_selection(clone, Selection(label="["))
+    with pytest.raises(HakmemError, match=r"-R '\(a'"):
+        run_selection(clone, Selection(regex="(a"))
+
+
+@pytest.mark.parametrize("name", ["a b", "a:b", "a;b", "a$b"])
+def test_place_from_which_nothing_can_be_preloaded(tmp_path: Path, name: str) -> None:
+    with pytest.raises(HakmemError, match=f"with '{re.escape(name[1])}': move"):
+        suite.run_suite(Clone(tmp_path / name), Selection(), as_json=False)
+
+
+def test_settings_of_the_user_are_not_the_tests(
+    clone: Clone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with (clone.root / "CMakeLists.txt").open("a") as lists:
+        lists.write('add_test(NAME unset COMMAND sh -c [[test -z "$HAKMEM_RETAIN"]])\n')
+    monkeypatch.setenv("HAKMEM_RETAIN", "32M")
+    assert run_selection(clone, Selection(preset="release", regex="unset")).total == Tally(1, 0, 0)
+
+
 def test_one_preset(clone: Clone) -> None:
     report = run_selection(clone, Selection(preset="asan"))
     assert [(part.name, part.tally) for part in report.sections] == [("asan", Tally(1, 1, 0))]
@@ -152,7 +175,8 @@ def test_folder_that_cannot_be_built_in(clone: Clone) -> None:
 
 def test_last_line_is_the_count(clone: Clone) -> None:
     command = [sys.executable, "-I", "-m", "hakmem", "test", "--preset", "release"]
-    environment = os.environ | {"CLONE_OF_HAKMEM": str(clone.root)}
+    place = clone.root.rename(clone.root.with_name("small-clone"))
+    environment = os.environ | {"CLONE_OF_HAKMEM": str(place)}
     plain = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert plain.returncode == 1
     assert plain.stdout.endswith("\n1 passed, 1 failed, 0 skipped\n")

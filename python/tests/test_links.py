@@ -13,9 +13,12 @@ NAMED = re.compile(r"`((?:[\w.-]+/)+[\w.-]+\.(?:c|h|hpp|def|ld|md|py|rs|toml|txt
 
 
 def tracked(pattern: str) -> list[str]:
-    listed = subprocess.run(
-        ["git", "ls-files", pattern], cwd=ROOT, capture_output=True, text=True, check=False
-    )
+    try:
+        listed = subprocess.run(
+            ["git", "ls-files", pattern], cwd=ROOT, capture_output=True, text=True, check=False
+        )
+    except FileNotFoundError:  # there is no git
+        return []
     return listed.stdout.split()
 
 

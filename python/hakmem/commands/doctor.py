@@ -13,6 +13,7 @@ from hakmem.clone import INSTALLED_LIBRARY, Clone
 from hakmem.insight.doctor import examine_command, examine_machine, examine_process
 from hakmem.insight.findings import Report
 from hakmem.insight.printing import printing
+from hakmem.pids import pid_of
 
 COLOURS = {"ok": "green", "note": "yellow", "problem": "bold red"}
 
@@ -61,8 +62,8 @@ def doctor(
 def _examine(target: tuple[str, ...], library: Path | None) -> Report:
     if not target:
         return examine_machine()
-    if len(target) == 1 and target[0].isascii() and target[0].isdigit():
-        return examine_process(int(target[0]), library)
+    if len(target) == 1 and (pid := pid_of(target[0])) is not None:
+        return examine_process(pid, library)
     from hakmem.launch import find_program
 
     return examine_command(find_program(target[0], os.environ), library, os.environ)

@@ -9,6 +9,9 @@ from typing import Any, TypeVar
 
 import click
 
+from hakmem.pids import pid_of
+from hakmem.terminal import shortened
+
 DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|min|h)?")
 SECONDS = {None: 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 DAY_S = 24 * 3600.0
@@ -62,9 +65,10 @@ class ProcessId(click.ParamType[int]):
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> int:
         text = str(value)
-        if not (text.isascii() and text.isdigit() and int(text)):
-            self.fail(f"'{text}' is no process id", param, ctx)
-        return int(text)
+        pid = pid_of(text)
+        if not pid:
+            self.fail(f"'{shortened(text)}' is no process id", param, ctx)
+        return pid
 
 
 class FilePath(click.Path):

@@ -10,11 +10,12 @@ import click
 from hakmem.cli import examples
 from hakmem.commands.options import Seconds, file_path
 from hakmem.insight import text
-from hakmem.insight.attaching import area_of, pid_of
+from hakmem.insight.attaching import area_of
 from hakmem.insight.look import Targets, listed
 from hakmem.insight.mind import mind_json, mind_of, mind_text
 from hakmem.insight.numbers import Numbers
 from hakmem.insight.printing import printed
+from hakmem.pids import pid_of
 from hakmem.terminal import say
 from hakmem.written import write_file
 

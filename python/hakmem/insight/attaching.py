@@ -25,6 +25,7 @@ from hakmem.insight.area import (
     load,
     parse,
 )
+from hakmem.pids import pid_of
 
 MAPS_LINE = re.compile(
     r"(?P<start>[0-9a-f]+)-(?P<end>[0-9a-f]+) .{4} [0-9a-f]+ [0-9a-f]+:[0-9a-f]+ "
@@ -48,11 +49,6 @@ def area_of(target: str) -> Area:
         # As a path it would be the folder.
         raise HakmemError("'' is neither a process id nor a file")
     return load(Path(target)) if pid is None else attach(pid)
-
-
-def pid_of(target: str) -> int | None:
-    """The process id that a target is, if it is not a file's name."""
-    return int(target) if target.isascii() and target.isdigit() else None
 
 
 def attach(pid: int) -> Area:

@@ -4,9 +4,10 @@ from dataclasses import dataclass
 
 from hakmem.errors import HakmemError
 from hakmem.insight.area import GoneError, NoAreaError, NotOnHakmemError
-from hakmem.insight.attaching import area_of, attach, pid_of
+from hakmem.insight.attaching import area_of, attach
 from hakmem.insight.numbers import Numbers, numbers_of
 from hakmem.insight.processes import command_line, own_processes, status
+from hakmem.pids import pid_of
 
 # Between finding a process and reading it that has ended, or become another program.
 VANISHED = (GoneError, NotOnHakmemError)

@@ -10,9 +10,10 @@ from functools import cached_property
 from pathlib import Path
 
 from hakmem.insight.area import Area, Row, Saved, clock_ms, number, numbers
-from hakmem.insight.attaching import area_of, mapped_name, pid_of
+from hakmem.insight.attaching import area_of, mapped_name
 from hakmem.insight.confidence import FEW, Interval, Sampled, of_samples, of_total
 from hakmem.insight.numbers import numbers_of
+from hakmem.pids import pid_of
 from hakmem.terminal import legible
 
 # Parts of an object are counted in these.

@@ -4,6 +4,7 @@ import contextlib
 import os
 import re
 import shlex
+import shutil
 import signal
 import socket
 import tempfile
@@ -102,8 +103,7 @@ def _bear_witness(asked: socket.socket) -> None:
 
 def record(command: Sequence[str], environment: Mapping[str, str], page: Path) -> int:
     """The program's exit status, 128+N for signal N; the report never changes it."""
-    if not page.parent.is_dir():
-        raise HakmemError(f"--report {page}: there is no folder '{page.parent}'")
+    _check_writable(page)
     if OUTPUT_IN_CONF.search(environment.get("HAKMEM_CONF", "")):
         raise HakmemError("--report keeps the profile itself: leave profile_output out of --conf")
     with tempfile.TemporaryDirectory(prefix="hakmem-report-") as place:
@@ -113,12 +113,38 @@ def record(command: Sequence[str], environment: Mapping[str, str], page: Path) -
         try:
             _report(command, folder, ended, page)
         except HakmemError as error:
-            say(f"no report: {error}")
+            say(f"no report: {error}{_kept(folder, ended)}")
         except OSError as error:
-            say(f"no report: {error.strerror}: {error.filename}")
+            say(f"no report: {error.strerror}: {error.filename}{_kept(folder, ended)}")
     if ended.signal:
         return 128 + ended.signal
     return os.waitstatus_to_exitcode(ended.status)
+
+
+def _check_writable(page: Path) -> None:
+    """Before the program runs, perhaps for hours. What is there stays as it is."""
+    if not page.parent.is_dir():
+        raise HakmemError(f"--report {page}: there is no folder '{page.parent}'")
+    is_new = not page.exists()
+    try:
+        page.open("ab").close()
+    except OSError as error:
+        raise HakmemError(
+            f"--report {page}: {error.strerror}; name a file that can be written"
+        ) from None
+    if is_new:
+        page.unlink()
+
+
+def _kept(folder: Path, ended: "_Ended") -> str:
+    """Where the profile is now of which no report could be made, if the program has left one."""
+    own = folder / f"heap.{ended.pid}"
+    if _written(own) is None:
+        return ""
+    handle, kept = tempfile.mkstemp(prefix="hakmem-heap-")
+    os.close(handle)
+    shutil.copyfile(own, kept)
+    return f"; the profile is kept: ./hakmem report {kept}"
 
 
 @dataclass(frozen=True)

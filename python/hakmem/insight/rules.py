@@ -9,9 +9,10 @@ from rich.table import Table
 
 from hakmem.errors import HakmemError
 from hakmem.insight.area import MAGIC, Area, content_of, of_content
-from hakmem.insight.attaching import area_of, pid_of
+from hakmem.insight.attaching import area_of
 from hakmem.insight.mind import ANY_SIZE, KIB, LEAST, mind_of, name_of
 from hakmem.insight.words import percent_text, size_text, time_text
+from hakmem.pids import pid_of
 from hakmem.terminal import say, shortened
 
 TITLE = "# hakmem rules"

@@ -16,7 +16,8 @@ PORT_MAX = 65535
 def address_of(text: str, remote: bool) -> tuple[str, int]:
     """[ADDRESS:]PORT; other than loopback only if `remote` says so."""
     host, _, port = text.rpartition(":")
-    if not port.isascii() or not port.isdigit() or int(port) > PORT_MAX:
+    is_number = port.isascii() and port.isdigit() and len(port) <= len(str(PORT_MAX))
+    if not is_number or int(port) > PORT_MAX:
         raise HakmemError(f"--listen wants [ADDRESS:]PORT such as 9177, not '{text}'")
     host = host.removeprefix("[").removesuffix("]") or LOOPBACK
     try:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from hakmem.insight import elsewhere
 from hakmem.insight.area import Area
-from hakmem.insight.attaching import area_of, attach, pid_of
+from hakmem.insight.attaching import area_of, attach
 from hakmem.insight.elsewhere import Parts
 from hakmem.insight.holdings import Holdings
 from hakmem.insight.inside import (
@@ -26,6 +26,7 @@ from hakmem.insight.outside import not_ours, unknown_stacks
 from hakmem.insight.rows import Row, clamped
 from hakmem.insight.smaps import Mappings, Process, parse, read_pages, read_process
 from hakmem.insight.window import Presence
+from hakmem.pids import pid_of
 
 ATTEMPTS = 4
 GOOD_ENOUGH = 0.002  # of RSS unexplained: the process moved little while it was looked at

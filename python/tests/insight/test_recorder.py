@@ -12,6 +12,7 @@ import pytest
 from conftest import OwnFailure, Run
 from synthetic_area import build
 
+from hakmem.insight.area import load
 from hakmem.insight.recorder import MOST_POINTS, PAUSE_S, ResidentMemory
 
 OBJECT = 1024
@@ -102,6 +103,20 @@ def test_children_are_counted(reported: Run, tmp_path: Path, writer: list[str | 
     assert not page.exists()
 
 
+def test_profile_is_kept_if_the_page_cannot_be_written(
+    reported: Run, tmp_path: Path, writer: list[str | Path]
+) -> None:
+    result = reported(
+        "/dev/full", sys.executable, "-S", script(tmp_path, "write_profile()"), *writer
+    )
+    assert result.returncode == 0
+    assert "No space left" in result.stderr
+    kept = re.search(r"kept: ./hakmem report (\S+)", result.stderr)
+    assert kept
+    assert load(Path(kept[1]))
+    Path(kept[1]).unlink()
+
+
 def test_program_ended_by_a_signal(reported: Run, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     result = reported(page, "sh", "-c", "kill -SEGV $$")
@@ -172,6 +187,7 @@ def test_program_that_leaves_no_profile(reported: Run, tmp_path: Path) -> None:
     [
         (["--report", "p.html", "--", "no-such-program"], 127, "not found"),
         (["--report", "/no/such/folder/p.html", "--", "true"], 125, "/no/such/folder"),
+        (["--report", "/proc/p.html", "--", "no-such-program"], 125, "/proc/p.html"),
         (["--report", "p.html", "--conf", "profile_output:x", "--", "true"], 125, "leave"),
         (["--report", "p.html"], 125, "needs a CMD"),
     ],

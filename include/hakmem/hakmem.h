@@ -67,7 +67,8 @@ void *hak_alloc_at(size_t size, uintptr_t site);
  * The heap given must be one that has not ended: the library ends the program otherwise, where it can tell. */
 typedef struct hak_heap hak_heap;
 
-/* NULL and errno ENOMEM: no memory. A heap takes some 12 KiB, and is used again after its end. */
+/* NULL and errno ENOMEM: no memory. A heap takes some 12 KiB, and is used again after its end; it is never given back, and costs each
+ * fork some 10 us. For parts of a program, not for objects. */
 hak_heap *hak_heap_new(void);
 
 /* As hak_malloc, hak_calloc and hak_aligned_alloc. */
@@ -83,7 +84,8 @@ hak_heap *hak_heap_of(const void *p);
 
 /* Ends the heap and all its blocks, which nobody may use any more. No other thread may be at it. NULL: does nothing. */
 void hak_heap_destroy(hak_heap *heap);
-/* Ends the heap. Its blocks live on, as any that hak_malloc has given. Likewise. */
+/* Ends the heap. Its blocks live on, as any that hak_malloc has given. No other thread may be at it meanwhile, nor free or resize one
+ * of its blocks: what is freed then may stay counted as live, and a realloc may fail. NULL: does nothing. */
 void hak_heap_delete(hak_heap *heap);
 
 struct hak_heap_stats {
@@ -92,7 +94,8 @@ struct hak_heap_stats {
     size_t held_bytes; /* address space of its slabs and larger blocks */
 };
 
-/* Fills as much of the structure as the caller knows (`size` is its sizeof). Returns the number of bytes filled in. */
+/* Fills as much of the structure as the caller knows (`size` is its sizeof). Returns the number of bytes filled in. Looks at every heap of
+ * the process, threads' own among them. */
 size_t hak_heap_stats_get(hak_heap *heap, struct hak_heap_stats *stats, size_t size);
 
 /* Gives free memory back to the system: the calling thread's magazines, cached blocks and free

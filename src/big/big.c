@@ -405,9 +405,9 @@ static bool extend_block(size_t granule, struct slab *s, size_t granules)
 {
     bool zeroed;
     size_t end = granule + s->granules, more = granules - s->granules;
-    size_t cached = take_behind(end, more);
+    size_t cached = take_behind(end, more), filled = 0;
     if (cached < more) {
-        size_t filled, rest = more - cached;
+        size_t rest = more - cached;
         if (!region_extend(end + cached, rest, &zeroed) ||
             !fill_from_dirty(end + cached, rest, &filled)) {
             if (cached > 0)
@@ -415,6 +415,8 @@ static bool extend_block(size_t granule, struct slab *s, size_t granules)
             return false;
         }
     }
+    if (cached + filled > 0)
+        set_touched(s, (s->granules + cached + filled) << GRANULE_SHIFT);
     s->granules = granules;
     return true;
 }

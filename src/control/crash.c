@@ -112,9 +112,11 @@ static void say_caller(const struct machine *m)
         os_warn("called before %p, %s", caller, text);
 }
 
+/* What lies above the pointer is the stack's only if a large frame has just moved the pointer out of it. */
 static bool is_of_stack(const struct machine *m, uintptr_t at)
 {
-    return at + STACK_AROUND >= m->stack && at < m->stack + 16 * (uintptr_t)STACK_AROUND;
+    uintptr_t most = os_readable((const void *)m->stack) ? 0 : 16 * (uintptr_t)STACK_AROUND;
+    return at + STACK_AROUND >= m->stack && at < m->stack + most + 1;
 }
 
 static const char *bus_reason(int code)

@@ -331,10 +331,12 @@ static void a_block_grows_into_its_freed_neighbour(void **state)
     stamp(p, 4 * MIB);
     stamp(next, 8 * MIB);
     release(next);
-    assert_ptr_equal(big_resize(unit_of(p), 6 * MIB), p);
+    assert_ptr_equal(big_resize(unit_of(p), 9 * MIB / 2), p);
     assert_true(has_stamp(p, 4 * MIB));
     assert_true(has_stamp((char *)p + 4 * MIB, 2 * MIB)); /* its pages */
     assert_int_equal(big_cached_bytes(), 6 * MIB);
+    assert_int_equal(slab_at(unit_of(p))->touched * hak_region.page_size,
+                     6 * MIB); /* all that it has got */
     assert_ptr_equal(big_resize(unit_of(p), 12 * MIB), p);
     assert_int_equal(big_cached_bytes(), 0);
     release(p);

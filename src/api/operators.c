@@ -1,11 +1,8 @@
 /* operator new and delete, by their symbol names in the Itanium C++ ABI: so the library needs no C++
- * library, and uses the program's own (new-handler, bad_alloc) where there is one. */
-#define _GNU_SOURCE
+ * library, and uses the program's own (new-handler, bad_alloc) where there is one. The nothrow forms of new: operators_nothrow.c. */
 #include "api/api.h"
 
 #if HAK_INTERPOSE
-
-#include <dlfcn.h>
 
 #include "os/os.h"
 
@@ -40,22 +37,6 @@ static HAK_NOINLINE void *new_or_throw(size_t alignment, size_t size)
     return p;
 }
 
-/* The nothrow forms must turn what the handler throws into NULL, which takes C++. The C++ library's
- * own nothrow operator does it around our operator new, so it is called where there is one. */
-static HAK_NOINLINE void *new_or_null(size_t alignment, size_t size, const void *tag)
-{
-    typedef void *plain(size_t size, const void *tag);
-    typedef void *aligned(size_t size, size_t alignment, const void *tag);
-    if (_ZSt15get_new_handlerv == NULL || _ZSt15get_new_handlerv() == NULL)
-        return NULL;
-    if (alignment > 1) {
-        aligned *next = (aligned *)dlsym(RTLD_NEXT, "_ZnwmSt11align_val_tRKSt9nothrow_t");
-        return next != NULL ? next(size, alignment, tag) : NULL;
-    }
-    plain *next = (plain *)dlsym(RTLD_NEXT, "_ZnwmRKSt9nothrow_t");
-    return next != NULL ? next(size, tag) : NULL;
-}
-
 static HAK_NOINLINE void *new_slow(size_t size)
 {
     void *p = front_alloc_slow(size);
@@ -71,23 +52,11 @@ HAK_EXPORT_HOT void *_Znwm(size_t size)
     return api_out(front_alloc_or(secure_request(size), new_slow), size);
 }
 
-HAK_EXPORT void *_ZnwmRKSt9nothrow_t(size_t size, const void *tag)
-{
-    void *p = front_alloc(secure_request(size));
-    return HAK_LIKELY(p != NULL) ? api_out(p, size) : new_or_null(1, size, tag);
-}
-
 HAK_EXPORT void *_ZnwmSt11align_val_t(size_t size, size_t alignment)
 {
     size_t bytes = secure_request(size);
     void *p = front_alloc_aligned(alignment, bytes);
     return api_out_aligned(HAK_LIKELY(p != NULL) ? p : new_or_throw(alignment, bytes), size);
-}
-
-HAK_EXPORT void *_ZnwmSt11align_val_tRKSt9nothrow_t(size_t size, size_t alignment, const void *tag)
-{
-    void *p = front_alloc_aligned(alignment, secure_request(size));
-    return HAK_LIKELY(p != NULL) ? api_out_aligned(p, size) : new_or_null(alignment, size, tag);
 }
 
 HAK_EXPORT_HOT void _ZdlPv(void *p)
@@ -115,26 +84,15 @@ void _ZdlPvRKSt9nothrow_t(void *p) SAME_AS(_ZdlPv);
 void _ZdlPvSt11align_val_tRKSt9nothrow_t(void *p, size_t alignment) SAME_AS(_ZdlPvSt11align_val_t);
 
 void *_Znam(size_t size) SAME_AS(_Znwm);
-void *_ZnamRKSt9nothrow_t(size_t size, const void *tag) SAME_AS(_ZnwmRKSt9nothrow_t);
 void *_ZnamSt11align_val_t(size_t size, size_t alignment) SAME_AS(_ZnwmSt11align_val_t);
-void *_ZnamSt11align_val_tRKSt9nothrow_t(size_t size, size_t alignment, const void *tag)
-    SAME_AS(_ZnwmSt11align_val_tRKSt9nothrow_t);
 
 /* As __alloc_token_malloc: see malloc.c. */
 void *__alloc_token__Znwm(size_t size) SAME_AS(_Znwm);
 void *__alloc_token__Znam(size_t size) SAME_AS(_Znwm);
-void *__alloc_token__ZnwmRKSt9nothrow_t(size_t size, const void *tag) SAME_AS(_ZnwmRKSt9nothrow_t);
-void *__alloc_token__ZnamRKSt9nothrow_t(size_t size, const void *tag) SAME_AS(_ZnwmRKSt9nothrow_t);
 void *__alloc_token__ZnwmSt11align_val_t(size_t size, size_t alignment)
     SAME_AS(_ZnwmSt11align_val_t);
 void *__alloc_token__ZnamSt11align_val_t(size_t size, size_t alignment)
     SAME_AS(_ZnwmSt11align_val_t);
-void *__alloc_token__ZnwmSt11align_val_tRKSt9nothrow_t(size_t size, size_t alignment,
-                                                       const void *tag)
-    SAME_AS(_ZnwmSt11align_val_tRKSt9nothrow_t);
-void *__alloc_token__ZnamSt11align_val_tRKSt9nothrow_t(size_t size, size_t alignment,
-                                                       const void *tag)
-    SAME_AS(_ZnwmSt11align_val_tRKSt9nothrow_t);
 
 void _ZdaPv(void *p) SAME_AS(_ZdlPv);
 void _ZdaPvRKSt9nothrow_t(void *p) SAME_AS(_ZdlPv);

@@ -29,7 +29,7 @@ static struct {
  * of what has moved by as much, a stretch; `begins` says where each does. Under the lock. */
 static struct {
     uint64_t is, begins;
-} moved[MAP_WORDS_OF_GRANULES];
+} moved[MAP_WORDS_OF_GRANULES + 1]; /* what lies behind the last one is looked at */
 
 struct big_counts hak_big;
 
@@ -96,8 +96,7 @@ static bool drop(struct cached c)
         was_moved = unmark_moved(c);
         release_lock();
     }
-    region_purge_maps(c.granule,
-                      c.granules); /* which it may have from when it was another kind's */
+    region_purge_maps(c.granule, c.granules); /* another kind may have left some */
     bool is_gone = was_moved && os_unmap(at, size);
     if (is_gone) {
         region_forget(c.granule, c.granules);

@@ -434,8 +434,8 @@ static bool is_full(size_t granule)
 }
 
 /* Nobody is kept from giving pages of it back meanwhile, and then tells the kernel that they are to stay small: before it was told
- * otherwise here, it may be, so what is to be seen afterwards counts. Of what went as the kernel joined them up to a granule may
- * be there again, and be known as gone, until it is used.
+ * otherwise here, it may be, so what is to be seen afterwards counts. What was missing is there now, and is known as missing, until
+ * it is used: a page in MISSING_SHARE, or up to a granule of what went as the kernel joined them.
  * Relaxed: the kernel is told by one thread at a time, which orders what the others see (tests/model, super.collapsed). */
 static bool super_small_to_huge(size_t granule)
 {
@@ -444,9 +444,7 @@ static bool super_small_to_huge(size_t granule)
     if (!cas_relaxed(&s->pages, &small, SUPER_HUGE))
         return false;
     bool done = huge_collapse(granule);
-    if (done)
-        or_relaxed(&s->dirty, (uint32_t)ALL_FREE); /* what was missing is there, too */
-    else if (!cas_relaxed(&s->pages, &huge, SUPER_SMALL))
+    if (!done && !cas_relaxed(&s->pages, &huge, SUPER_SMALL))
         return false;
     if (load_relaxed(&s->pages) != SUPER_HUGE)
         os_advise_huge(granule_address(granule), GRANULE_SIZE, false);

@@ -197,8 +197,10 @@ static void collapse_or_purge(int index)
 
 static void check_collapsed(void)
 {
+    const struct super *s = super_at(0);
     model_assert(units_in_use() == GRANULE_UNITS - 1);
-    if (load_relaxed(&super_at(0)->pages) == SUPER_SMALL)
+    model_assert(units_dirty() == (load_relaxed(&s->free) & load_relaxed(&s->dirty) ? 1 : 0));
+    if (load_relaxed(&s->pages) == SUPER_SMALL)
         model_assert(!load_relaxed(&model_told_huge));
 }
 

@@ -67,8 +67,8 @@ void *hak_alloc_at(size_t size, uintptr_t site);
  * The heap given must be one that has not ended: the library ends the program otherwise, where it can tell. */
 typedef struct hak_heap hak_heap;
 
-/* NULL and errno ENOMEM: no memory. A heap takes some 12 KiB, and is used again after its end; it is never given back, and costs each
- * fork some 15 us. For parts of a program, not for objects. */
+/* NULL and errno ENOMEM: no memory. A heap takes some 12 KiB, and is used again after its end; it is never given back, and each fork
+ * looks at it. For parts of a program, not for objects. */
 hak_heap *hak_heap_new(void);
 
 /* As hak_malloc, hak_calloc and hak_aligned_alloc. */

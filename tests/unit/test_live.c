@@ -422,7 +422,7 @@ static void what_big_blocks_take_of_other_kinds_is_shown(void **state)
         runs[i] = front_alloc(MIB);
     for (size_t i = 0; i < ARRAY_LENGTH(runs); i++)
         front_free(runs[i]);
-    void *big = front_alloc(4 * MIB);
+    void *big = front_alloc(2 * MIB);
     assert_true(big_others() > others);
     check_counts(live_area()->process);
     front_free(big);

@@ -315,7 +315,7 @@ static void check_asleep_worker(void)
 
 /* ---- slabs that are nearly empty ---- */
 
-enum { EMPTIED = 1000000, EMPTIED_SIZE = 64, EMPTIED_STAYS = 1000, DONE = 200, DONE_SIZE = 200 };
+enum { EMPTIED = 700000, EMPTIED_SIZE = 64, EMPTIED_STAYS = 1000, DONE = 200, DONE_SIZE = 200 };
 
 #pragma weak hak_heap_new
 #pragma weak hak_heap_malloc

@@ -16,6 +16,8 @@ from hakmem.insight.programs import Program, harm, read_program
 from hakmem.terminal import say, shortened
 
 LOADERS_REASON = re.compile(r"cannot be preloaded \((.*)\): ignored")
+# LD_PRELOAD cannot quote any of them.
+NO_PRELOAD = " :;$"
 IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 
 
@@ -23,7 +25,7 @@ def with_preload(environment: Mapping[str, str], library: Path) -> dict[str, str
     """Puts the library in front of what is preloaded already."""
     name = str(library)
     result = dict(environment)
-    if any(character in name for character in " :;$"):
+    if any(character in name for character in NO_PRELOAD):
         # LD_PRELOAD cannot quote a blank; a bare name is looked up in LD_LIBRARY_PATH, which can
         # hold one.
         folder = str(library.parent)

@@ -16,6 +16,7 @@ from pathlib import Path
 from hakmem.build import build, cmake_tool, presets
 from hakmem.clone import RELEASE, Clone
 from hakmem.errors import HakmemError
+from hakmem.launch import NO_PRELOAD
 from hakmem.tally import Tally, read_junit
 from hakmem.terminal import say
 
@@ -217,7 +218,7 @@ class Suite:
 
 def check_place(clone: Clone) -> None:
     root = str(clone.root)
-    if unfit := next((c for c in " :;$" if c in root), None):
+    if unfit := next((c for c in NO_PRELOAD if c in root), None):
         raise HakmemError(
             f"the tests preload the library, which the loader does not take from a path with "
             f"'{unfit}': move the clone, which is {root}"

@@ -4,11 +4,10 @@
 
 #if HAK_INTERPOSE
 
+#include "api/operators.h"
 #include "os/os.h"
 
-/* std::get_new_handler, std::__throw_bad_alloc of the C++ library, if the program has one. */
-typedef void (*new_handler)(void);
-extern new_handler _ZSt15get_new_handlerv(void) __attribute__((weak));
+/* std::__throw_bad_alloc of the C++ library, if the program has one. */
 extern _Noreturn void _ZSt17__throw_bad_allocv(void) __attribute__((weak));
 
 /* As the standard says: call the handler and try again, for as long as there is a handler. It may
@@ -42,9 +41,6 @@ static HAK_NOINLINE void *new_slow(size_t size)
     void *p = front_alloc_slow(size);
     return HAK_LIKELY(p != NULL) ? p : new_or_throw(1, size);
 }
-
-/* The compiler of the program declares these, no header does. */
-#pragma GCC diagnostic ignored "-Wmissing-prototypes"
 
 /* m: size_t, St11align_val_t: align_val_t, RKSt9nothrow_t: const nothrow_t &; w: new, a: array. */
 HAK_EXPORT_HOT void *_Znwm(size_t size)

@@ -7,8 +7,7 @@
 
 #include <dlfcn.h>
 
-typedef void (*new_handler)(void);
-extern new_handler _ZSt15get_new_handlerv(void) __attribute__((weak));
+#include "api/operators.h"
 
 /* What the handler throws is to become NULL, which takes C++: the C++ library's own nothrow operator does it around our operator new,
  * so it is called where there is one. */
@@ -25,9 +24,6 @@ static HAK_NOINLINE void *new_or_null(size_t alignment, size_t size, const void 
     plain *next = (plain *)dlsym(RTLD_NEXT, "_ZnwmRKSt9nothrow_t");
     return next != NULL ? next(size, tag) : NULL;
 }
-
-/* The compiler of the program declares these, no header does. */
-#pragma GCC diagnostic ignored "-Wmissing-prototypes"
 
 HAK_EXPORT void *_ZnwmRKSt9nothrow_t(size_t size, const void *tag)
 {

@@ -4,8 +4,7 @@
 
 #if HAK_INTERPOSE
 
-/* The compiler of the program declares these, no header does. */
-#pragma GCC diagnostic ignored "-Wmissing-prototypes"
+#include "api/operators.h"
 
 #define TOKEN(name, parameters, arguments)                                                         \
     void *name parameters;                                                                         \

@@ -1,6 +1,6 @@
 /* The background worker, off by default (setting `worker`): a thread that looks at what is kept a few times a second
- * and purges what is over it, and pages of hollow heaps, so that a process that has gone idle gives memory back, too. SuperSlabs that stay full get huge
- * pages from it (docs/decisions/0090). It never refills anything. */
+ * and purges what is over it, and pages of hollow heaps, so that a process that has gone idle gives memory back, too.
+ * SuperSlabs that stay full get huge pages from it (docs/decisions/0090). It never refills anything. */
 #ifndef HAK_WORKER_H
 #define HAK_WORKER_H
 

@@ -64,8 +64,8 @@ void purge_show(void)
 
 void purge_show_big(void)
 {
-    static _Atomic size_t
-        seen; /* relaxed: who shows more than there is to show has lost some time */
+    /* Relaxed: who shows more than there is to show has lost some time. */
+    static _Atomic size_t seen;
     size_t others = big_others();
     if (load_relaxed(&seen) == others) {
         show_big();

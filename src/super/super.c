@@ -318,8 +318,8 @@ HAK_COLD void super_huge_to_small(size_t granule)
     struct super *s = super_at(granule);
     if (load_relaxed(&s->pages) != SUPER_HUGE)
         return;
-    store_relaxed(&s->pages,
-                  SUPER_SMALL); /* who does so at the same time advises the same once more */
+    /* Who does so at the same time advises the same once more. */
+    store_relaxed(&s->pages, SUPER_SMALL);
     os_advise_huge(granule_address(granule), GRANULE_SIZE, false);
 }
 

@@ -456,10 +456,33 @@ static void *wild_in_thread(void *unused)
     return NULL;
 }
 
+static void *read_in_thread(void *address)
+{
+    tell("thread", (unsigned long long)syscall(SYS_gettid));
+    read_at(address);
+    return NULL;
+}
+
 static void in_thread(void)
 {
     pthread_t thread;
     CHECK(pthread_create(&thread, NULL, wild_in_thread, NULL) == 0);
+    pthread_join(thread, NULL);
+}
+
+/* What lies right above a thread's stack is not of it: nothing that runs there reaches so far. */
+static void above_stack(void)
+{
+    enum { STACK = 64 * 4 * PAGE };
+    char *map =
+        mmap(NULL, STACK + PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    pthread_attr_t attributes;
+    pthread_t thread;
+    CHECK(map != MAP_FAILED && mprotect(map + STACK, PAGE, PROT_NONE) == 0);
+    tell_address("nowhere", map + STACK);
+    CHECK(pthread_attr_init(&attributes) == 0 &&
+          pthread_attr_setstack(&attributes, map, STACK) == 0);
+    CHECK(pthread_create(&thread, &attributes, read_in_thread, map + STACK) == 0);
     pthread_join(thread, NULL);
 }
 
@@ -573,6 +596,7 @@ static const struct {
     CASE(overflow),
     CASE(overflow_with_other_stack),
     CASE(in_thread),
+    CASE(above_stack),
     CASE(in_threads_at_once),
     CASE(frees_twice_with_lock),
     CASE(frees_twice_after_realloc),

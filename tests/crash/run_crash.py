@@ -299,6 +299,7 @@ CASES = {
         ],
     ),
     "in_thread": Case(SEGV, ["SIGSEGV in thread {thread}: read of {nowhere}", *GARBAGE[1:]]),
+    "above_stack": Case(SEGV, ["SIGSEGV in thread {thread}: read of {nowhere}", *GARBAGE[1:]]),
     "in_threads_at_once": Case(SEGV, [r"SIGSEGV in thread \d+: read of 0x[0-9a-f]+", *GARBAGE[1:]]),
     "frees_twice_with_lock": Case(
         ABRT,

@@ -32,8 +32,8 @@ enum {
 };
 
 struct pages {
-    size_t
-        own; /* KiB: anonymous ones and the library's, neither the live area's nor the loader's */
+    /* KiB: anonymous ones and the library's, neither the live area's nor the loader's. */
+    size_t own;
     size_t area;
 };
 

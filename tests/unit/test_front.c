@@ -260,6 +260,29 @@ static void realloc_to_and_fro_over_a_border_stays(void **state)
     }
 }
 
+static int64_t words_to_the_next_sample(void)
+{
+    return hak_thread.left + hak_thread.heap->magazines.sampler.rest;
+}
+
+/* Nothing is to be done then, and nothing counts as a request. */
+static void realloc_that_changes_no_page_stays(void **state)
+{
+    static const size_t sizes[] = {SLAB_MAX + 1, RUN_MAX, RUN_MAX + 1, 16 * RUN_MAX};
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++) {
+        char *p = front_alloc(sizes[i]);
+        assert_non_null(p);
+        size_t usable = front_usable(p, "test");
+        int64_t left = words_to_the_next_sample();
+        assert_ptr_equal(front_realloc(p, usable - 1), p);
+        assert_ptr_equal(front_realloc(p, usable), p);
+        assert_int_equal(front_usable(p, "test"), usable);
+        assert_int_equal(words_to_the_next_sample(), left);
+        front_free(p);
+    }
+}
+
 static void a_failing_realloc_leaves_the_block(void **state)
 {
     (void)state;
@@ -500,6 +523,7 @@ int main(void)
         cmocka_unit_test(sizes_are_learnt),
         cmocka_unit_test(the_countdown_has_a_bound),
         cmocka_unit_test(too_much_fails_with_enomem),
+        cmocka_unit_test(realloc_that_changes_no_page_stays),
         cmocka_unit_test(a_failing_realloc_leaves_the_block),
         cmocka_unit_test(free_keeps_errno),
         cmocka_unit_test(a_free_may_name_all_the_block_has_or_less),

@@ -18,6 +18,7 @@ from hakmem.insight.area import Area, clock_ms, load
 from hakmem.insight.outlive import Outliving
 from hakmem.launch import start
 from hakmem.terminal import say
+from hakmem.written import try_file
 
 OUTPUT = "HAKMEM_PROFILE_OUTPUT"
 OUTPUT_IN_CONF = re.compile(r"(^|,)\s*profile_output:")
@@ -103,7 +104,7 @@ def _bear_witness(asked: socket.socket) -> None:
 
 def record(command: Sequence[str], environment: Mapping[str, str], page: Path) -> int:
     """The program's exit status, 128+N for signal N; the report never changes it."""
-    _check_writable(page)
+    try_file(page)
     if OUTPUT_IN_CONF.search(environment.get("HAKMEM_CONF", "")):
         raise HakmemError("--report keeps the profile itself: leave profile_output out of --conf")
     with tempfile.TemporaryDirectory(prefix="hakmem-report-") as place:
@@ -121,21 +122,6 @@ def record(command: Sequence[str], environment: Mapping[str, str], page: Path) -
     return os.waitstatus_to_exitcode(ended.status)
 
 
-def _check_writable(page: Path) -> None:
-    """Before the program runs, perhaps for hours. What is there stays as it is."""
-    if not page.parent.is_dir():
-        raise HakmemError(f"--report {page}: there is no folder '{page.parent}'")
-    is_new = not page.exists()
-    try:
-        page.open("ab").close()
-    except OSError as error:
-        raise HakmemError(
-            f"--report {page}: {error.strerror}; name a file that can be written"
-        ) from None
-    if is_new:
-        page.unlink()
-
-
 def _kept(folder: Path, ended: "_Ended") -> str:
     """Where the profile is now of which no report could be made, if the program has left one."""
     own = folder / f"heap.{ended.pid}"
@@ -144,7 +130,7 @@ def _kept(folder: Path, ended: "_Ended") -> str:
     handle, kept = tempfile.mkstemp(prefix="hakmem-heap-")
     os.close(handle)
     shutil.copyfile(own, kept)
-    return f"; the profile is kept: ./hakmem report {kept}"
+    return f"; the profile is kept: hakmem report {kept}"
 
 
 @dataclass(frozen=True)

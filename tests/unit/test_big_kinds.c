@@ -1,0 +1,116 @@
+/* Memory that big blocks get of other kinds, and give them. */
+#include "big_blocks.h"
+
+#include "os/os.h"
+#include "pages/pages.h"
+#include "super/super.h"
+
+/* What other kinds of memory have freed as a whole moves as well. */
+static void pages_of_other_kinds_come_together(void **state)
+{
+    (void)state;
+    if (!region_can_forget())
+        skip();
+    bool zeroed = true;
+    (void)pages_purge(0);
+    (void)supers_purge(0);
+    ptrdiff_t unit = units_take(GRANULE_UNITS, &zeroed);
+    ptrdiff_t page = pages_take((uint32_t)(GRANULE_SIZE >> page_shift()), 1, &zeroed);
+    assert_true(unit >= 0 && page >= 0);
+    char *of_units = unit_address((size_t)unit), *of_pages = page_address((size_t)page);
+    stamp(of_units, GRANULE_SIZE);
+    stamp(of_pages, GRANULE_SIZE);
+    units_give((size_t)unit, GRANULE_UNITS, GRANULE_UNITS);
+    pages_give((size_t)page, (uint32_t)(GRANULE_SIZE >> page_shift()));
+    size_t fresh = big_fresh_bytes(), supers = supers_mapped(), granules = pages_granules();
+    char *p = big_alloc(3 * GRANULE_SIZE, 1, BIG_PLAIN, &zeroed);
+    assert_non_null(p);
+    assert_false(zeroed);
+    assert_int_equal(big_fresh_bytes() - fresh, GRANULE_SIZE);
+    assert_int_equal(units_dirty() + pages_dirty(), 0);
+    assert_true(supers_mapped() == supers - 1 && pages_granules() == granules - 1);
+    assert_true(has_stamp(p, GRANULE_SIZE) && has_stamp(p + GRANULE_SIZE, GRANULE_SIZE));
+    memset(p, 'x', 3 * GRANULE_SIZE);
+    unit = units_take(GRANULE_UNITS, &zeroed); /* the old places can be used again */
+    assert_true(unit >= 0 && zeroed && is_zero(unit_address((size_t)unit), GRANULE_SIZE));
+    units_give((size_t)unit, GRANULE_UNITS, 0);
+    release(p);
+}
+
+/* A single granule needs no moving. */
+static void a_granule_of_pages_serves_where_it_is(void **state)
+{
+    (void)state;
+    bool zeroed = true;
+    (void)pages_purge(0);
+    (void)supers_purge(0);
+    ptrdiff_t page = pages_take((uint32_t)(GRANULE_SIZE >> page_shift()), 1, &zeroed);
+    assert_true(page >= 0);
+    char *of_pages = page_address((size_t)page);
+    stamp(of_pages, GRANULE_SIZE);
+    pages_give((size_t)page, (uint32_t)(GRANULE_SIZE >> page_shift()));
+    size_t fresh = big_fresh_bytes(), granules = pages_granules();
+    assert_ptr_equal(big_alloc(MIB + 1, 1, BIG_PLAIN, &zeroed), of_pages);
+    assert_false(zeroed);
+    assert_int_equal(big_dirty_bytes(of_pages), GRANULE_SIZE);
+    assert_true(has_stamp(of_pages, GRANULE_SIZE));
+    assert_int_equal(pages_granules(), granules - 1);
+    assert_int_equal(pages_dirty(), 0);
+    assert_int_equal(big_fresh_bytes(), fresh);
+    release(of_pages);
+    assert_int_equal(big_cached_bytes(), GRANULE_SIZE); /* all of it may be touched */
+}
+
+static void others_get_a_granule_of_the_cache(void **state)
+{
+    (void)state;
+    size_t touched = 0;
+    char *p = alloc(MIB + 1), *end = p + round_up(MIB + 1, os_page_size());
+    assert_int_equal(big_take_cached(1, &touched), REGION_NONE);
+    release(p);
+    assert_int_equal(big_take_cached((size_t)(end - p) + 1, &touched), REGION_NONE);
+    assert_int_equal(big_cached_bytes(), end - p);
+    size_t granule = unit_of(p) / GRANULE_UNITS;
+    assert_int_equal(big_take_cached((size_t)(end - p), &touched), granule);
+    assert_int_equal(touched, end - p);
+    assert_int_equal(big_cached_bytes(), 0);
+    assert_int_equal(big_take_cached(1, &touched), REGION_NONE);
+    region_give(granule, 1, false);
+    p = alloc(6 * MIB);
+    release(p);
+    assert_int_equal(big_take_cached(GRANULE_SIZE, &touched),
+                     unit_of(p) / GRANULE_UNITS + 2); /* the end of it */
+    assert_int_equal(big_cached_bytes(), 4 * MIB);
+    region_give(unit_of(p) / GRANULE_UNITS + 2, 1, false);
+}
+
+/* It is a mapping of its own, which is known of big blocks alone. */
+static void what_was_moved_is_not_for_others(void **state)
+{
+    (void)state;
+    if (!region_can_forget())
+        skip();
+    void *p[2], *between[2];
+    size_t touched;
+    alloc_apart(p, between, 2, 2 * MIB);
+    release_all(p, 2);
+    void *whole = alloc(4 * MIB);
+    assert_int_equal(big_cached_bytes(), 0);
+    release(whole);
+    assert_int_equal(big_take_cached(1, &touched), REGION_NONE);
+    assert_int_equal(big_cached_bytes(), 4 * MIB);
+    assert_ptr_equal(alloc(4 * MIB), whole);
+    release(whole);
+    release_all(between, 2);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(pages_of_other_kinds_come_together, empty_cache),
+        cmocka_unit_test_setup(a_granule_of_pages_serves_where_it_is, empty_cache),
+        cmocka_unit_test_setup(others_get_a_granule_of_the_cache, empty_cache),
+        cmocka_unit_test_setup(what_was_moved_is_not_for_others, empty_cache),
+    };
+    return cmocka_run_group_tests(tests, set_up, NULL);
+}

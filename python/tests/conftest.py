@@ -18,6 +18,14 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
+def free_promises() -> None:
+    """For what reserves far more address space than it uses, as sanitizers and snmalloc do."""
+    mode = Path("/proc/sys/vm/overcommit_memory")
+    if mode.exists() and mode.read_text().strip() == "2":
+        pytest.skip("vm.overcommit_memory is 2: not that much is promised here")
+
+
+@pytest.fixture(scope="session")
 def compiler() -> str:
     found = shutil.which("gcc")
     if found is None:

@@ -51,7 +51,7 @@ def test_doctor(watched: Path) -> None:
     assert any("AddressSanitizer" in finding.text for finding in report.findings)
 
 
-def test_runs_and_reports(watched: Path, marker_library: Path) -> None:
+def test_runs_and_reports(watched: Path, marker_library: Path, free_promises: None) -> None:
     command = [sys.executable, "-m", "hakmem", "run", "--library", str(marker_library)]
     command += ["--", str(watched)]
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}

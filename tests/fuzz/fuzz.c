@@ -4,6 +4,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "../strict.h"
+
+enum { EXIT_SKIPPED = 77 };
+
 static size_t impossible_size(struct input *in)
 {
     uint64_t how = input_take(in, 1), distance = input_take(in, 2);
@@ -52,4 +56,12 @@ void broken(const char *format, ...)
     fputc('\n', stderr);
     va_end(arguments);
     abort();
+}
+
+void refused(size_t size, size_t alignment)
+{
+    if (!overcommit_is_strict())
+        broken("size %zu, alignment %zu: refused", size, alignment);
+    fputs("skipped: the machine promises no more memory\n", stderr);
+    _exit(EXIT_SKIPPED);
 }

@@ -29,5 +29,7 @@ size_t input_alignment(struct input *in);
 
 /* Says what is wrong and aborts: that is what a fuzzer keeps an input for. */
 _Noreturn void broken(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Ends a run in which a request failed that memory should be there for: broken, or skipped where overcommit is strict. */
+_Noreturn void refused(size_t size, size_t alignment);
 
 #endif

@@ -90,7 +90,7 @@ static bool granted(const void *p, int wanted, size_t size, size_t alignment)
     if (p == NULL && wanted <= 0 && errno != ENOMEM)
         broken("size %zu, alignment %zu: NULL with errno %d", size, alignment, errno);
     if (p == NULL && wanted == 0)
-        broken("size %zu, alignment %zu: refused", size, alignment);
+        refused(size, alignment);
     if (p == NULL && wanted > 0 && errno != wanted)
         broken("size %zu, alignment %zu: errno %d, not %d", size, alignment, errno, wanted);
     if (p != NULL && wanted > 0)

@@ -61,7 +61,7 @@ static void allocate(struct input *in, size_t slot, size_t size)
         return;
     void *p = allocated(in, size, &alignment);
     if (p == NULL)
-        broken("size %zu, alignment %zu: refused", size, alignment);
+        refused(size, alignment);
     model_add(&model, slot, p, size, alignment, false);
 }
 
@@ -74,7 +74,7 @@ static void allocate_of_heap(struct input *in)
     hak_heap *heap = heaps_any(&heaps, in);
     void *p = hak_heap_malloc(heap, size);
     if (p == NULL)
-        broken("size %zu: refused by heap %p", size, (void *)heap);
+        refused(size, ORDINARY);
     model_add_of(&model, slot, p, size, ORDINARY, false, heap);
 }
 
@@ -84,8 +84,12 @@ static void allocate_many(struct input *in)
     size_t slot = slot_of(in), count = input_take(in, 1), size = input_size(in) % 40000;
     for (size_t i = 0; i < count; i++) {
         size_t at = (slot + i) % SLOTS;
-        if (model.blocks[at].at == NULL && model_has_room(&model, size))
-            model_add_of(&model, at, heaps_malloc(heap, size), size, ORDINARY, false, heap);
+        if (model.blocks[at].at != NULL || !model_has_room(&model, size))
+            continue;
+        void *p = heaps_malloc(heap, size);
+        if (p == NULL)
+            refused(size, ORDINARY);
+        model_add_of(&model, at, p, size, ORDINARY, false, heap);
     }
 }
 
@@ -115,7 +119,7 @@ static void resize(size_t slot, size_t size)
     struct block old = model_take(&model, slot);
     void *p = hak_realloc(old.at, size);
     if (p == NULL)
-        broken("realloc to %zu: refused", size);
+        refused(size, ORDINARY);
     content_check(p, old.usable < size ? old.usable : size, old.usable, old.id);
     model_add_of(&model, slot, p, size, ORDINARY, false, old.heap);
 }
@@ -143,6 +147,8 @@ static void fork_once(void)
     pid_t pid = fork();
     if (pid == 0)
         child();
+    if (pid < 0 && errno == ENOMEM)
+        refused(0, 1);
     int status = 0;
     if (pid < 0 || waitpid(pid, &status, 0) != pid || status != 0)
         broken("the child of a fork ended with status %#x", (unsigned)status);

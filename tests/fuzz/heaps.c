@@ -4,7 +4,7 @@ hak_heap *heaps_any(struct heaps *h, struct input *in)
 {
     size_t i = input_take(in, 1) % HEAPS;
     if (h->at[i] == NULL && (h->at[i] = hak_heap_new()) == NULL)
-        broken("no heap");
+        refused(0, 1);
     return h->at[i];
 }
 

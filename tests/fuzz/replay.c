@@ -1,6 +1,7 @@
 /* Runs a fuzz target on files: `replay FILE|FOLDER...`. The main of a target without a fuzzer, and of AFL++'s. */
 #define _GNU_SOURCE
 #include <dirent.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,6 +36,10 @@ static void replay(const char *path)
     }
     struct dirent **names;
     int count = scandir(path, &names, NULL, alphasort);
+    if (count < 0 && errno == ENOMEM)
+        refused(0, 1);
+    if (count < 0)
+        broken("cannot read %s", path);
     for (int i = 0; i < count; i++) {
         char inner[PATH_MOST];
         if (names[i]->d_name[0] != '.') {

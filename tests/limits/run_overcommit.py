@@ -2,14 +2,14 @@
 
 usage: run_overcommit.py --exhaustion PROGRAM
 
-Sets it for the whole machine while a few short programs run, and puts it back. Skipped where it
-cannot be set. What is preloaded into this script is preloaded into the programs.
+Sets it for the whole machine while a few short programs run; a process of its own puts it back,
+however this script ends. Skipped where it cannot be set. What is preloaded into this script is
+preloaded into the programs.
 """
 
 import argparse
 import fcntl
 import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -24,6 +24,8 @@ NEEDED_KIB = 1 << 20
 STRICT = "2"
 MEMORY = Path("/proc/sys/vm/overcommit_memory")
 LOCK = Path(tempfile.gettempdir()) / "hakmem-overcommit-test.lock"
+# What ends this script, a whole process group too, does not end it.
+KEEPER = 'trap "" TERM INT HUP; echo ready; cat >/dev/null; printf %s "$2" >"$1"'
 JSON_JOB = """
 import json
 text = json.dumps([{"name": str(i), "values": list(range(20))} for i in range(20000)])
@@ -55,6 +57,20 @@ def promised_left() -> int:
     return kib["CommitLimit"] - kib["Committed_AS"]
 
 
+def keep(setting: str) -> subprocess.Popen[str]:
+    """Starts what sets it again once its input ends: when we close it, or when we are killed."""
+    keeper = subprocess.Popen(
+        ["sh", "-c", KEEPER, "keeper", MEMORY, setting],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert keeper.stdout is not None
+    keeper.stdout.readline()
+    return keeper
+
+
 @contextmanager
 def strict_overcommit() -> Iterator[None]:
     if not os.access(MEMORY, os.W_OK):
@@ -65,8 +81,7 @@ def strict_overcommit() -> Iterator[None]:
     if promised_left() < NEEDED_KIB:
         skip("what runs beside this has been promised all memory there is")
     before = MEMORY.read_text()
-    # A stop from outside must not leave the machine changed: raise, so that `finally` runs.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    keeper = keep(before)
     try:
         MEMORY.write_text(STRICT)
     except OSError as error:
@@ -74,7 +89,7 @@ def strict_overcommit() -> Iterator[None]:
     try:
         yield
     finally:
-        MEMORY.write_text(before)
+        keeper.communicate()
         turn.close()
 
 

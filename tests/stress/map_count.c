@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include <string.h>
 
+#include "../strict.h"
 #include "support.h"
 
 #include "alloc_names.h"
@@ -61,9 +62,8 @@ int main(int argc, char **argv)
 {
     size_t count = option(argc, argv, "--blocks", 60000);
     size_t most = number_in_file("/proc/sys/vm/max_map_count", 65530) / 4;
-    if (number_in_file("/proc/sys/vm/overcommit_memory", 0) == 2) {
+    if (overcommit_is_strict())
         skip("strict overcommit does not allow that much untouched memory");
-    }
     struct parcel **blocks = pages_new(count * sizeof *blocks);
     for (size_t i = 0; i < sizeof SIZES / sizeof SIZES[0]; i++) {
         size_t size = SIZES[i];

@@ -229,7 +229,7 @@ def _recipe(name: str) -> Recipe:
     return next(one for one in peers_build.RECIPES if one.name == name)
 
 
-def test_every_build_that_is_ready_serves_malloc() -> None:
+def test_every_build_that_is_ready_serves_malloc(free_promises: None) -> None:
     root = Path(__file__).resolve().parents[3]
     arms = [arm for arm in peers.available(Clone(root)) if arm.preload]
     if not arms:

@@ -85,6 +85,16 @@ static bool unmark_moved(struct cached c)
     return any;
 }
 
+/* What another kind has left (alloc_whole). */
+static void purge_maps(struct cached c)
+{
+    for (size_t g = c.granule; g < c.granule + c.granules; g++) {
+        if (super_at(g)->maps_left)
+            region_purge_maps(g);
+        super_at(g)->maps_left = false;
+    }
+}
+
 /* Nobody's any more. What was moved is unmapped, so that its mappings do not pile up. False: it keeps its pages, which the
  * kernel does not take back. */
 static bool drop(struct cached c)
@@ -96,7 +106,7 @@ static bool drop(struct cached c)
         was_moved = unmark_moved(c);
         release_lock();
     }
-    region_purge_maps(c.granule, c.granules); /* another kind may have left some */
+    purge_maps(c);
     bool is_gone = was_moved && os_unmap(at, size);
     if (is_gone) {
         region_forget(c.granule, c.granules);
@@ -177,7 +187,7 @@ static bool take_dirty(size_t granules, struct cached *c)
         return true;
     *c = take_whole();
     if (c->granules != 0)
-        region_purge_maps(c->granule, 1); /* it is about to be nothing but address space */
+        region_purge_maps(c->granule); /* it is about to be nothing but address space */
     return c->granules != 0;
 }
 
@@ -322,8 +332,11 @@ static void *alloc_fresh(size_t granules, size_t alignment, size_t usable, enum 
 static void *alloc_whole(size_t usable)
 {
     struct cached c = take_whole();
-    c.bytes = c.granules << GRANULE_SHIFT;
-    return c.granules != 0 ? make_block(c, usable, c.granules) : NULL;
+    if (c.granules == 0)
+        return NULL;
+    c.bytes = GRANULE_SIZE;
+    super_at(c.granule)->maps_left = true;
+    return make_block(c, usable, c.granules);
 }
 
 void *big_alloc(size_t size, size_t alignment, enum big_pages pages, bool *zeroed)

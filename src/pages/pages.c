@@ -406,7 +406,7 @@ static ptrdiff_t take_whole_granule(enum kind kind)
 static void give_whole_granules(void)
 {
     for (ptrdiff_t granule; (granule = take_whole_granule(CLEAN)) >= 0;) {
-        region_purge_maps((size_t)granule, 1);
+        region_purge_maps((size_t)granule);
         region_give((size_t)granule, 1, true);
     }
 }

@@ -445,12 +445,12 @@ void region_give(size_t first, size_t n, bool zeroed)
     give(first, n, zeroed ? GRANULE_CLEAN : GRANULE_USED);
 }
 
-void region_purge_maps(size_t first, size_t n)
+void region_purge_maps(size_t granule)
 {
     if (MAPS_EACH % hak_region.page_size == 0)
-        (void)os_purge(region.maps_at + first * MAPS_EACH, n * MAPS_EACH);
+        (void)os_purge(region.maps_at + granule * MAPS_EACH, MAPS_EACH);
     if (WIDE_EACH % hak_region.page_size == 0)
-        (void)os_purge(region.maps_at - (first + n) * WIDE_EACH, n * WIDE_EACH);
+        (void)os_purge(region.maps_at - (granule + 1) * WIDE_EACH, WIDE_EACH);
 }
 
 void region_forget(size_t first, size_t n)

@@ -77,8 +77,8 @@ bool region_extend(size_t first, size_t n, bool *zeroed);
 /* Gives n taken granules back; their pages have been purged if `zeroed`. */
 void region_give(size_t first, size_t n, bool zeroed);
 
-/* Gives back what the maps of n granules without slabs occupy: they are all zeros. */
-void region_purge_maps(size_t first, size_t n);
+/* Gives back what the maps of a granule without slabs occupy: they are all zeros. */
+void region_purge_maps(size_t granule);
 
 /* The n granules are not mapped any more (they were moved away). Only where region_can_forget: a hole
  * in a reserved window could be taken by others before it is closed. */

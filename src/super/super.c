@@ -341,7 +341,7 @@ static size_t purge_claimed(size_t granule, uint32_t mask)
     }
     if (purged && mask == (uint32_t)ALL_FREE) {
         super_to_granule(granule);
-        region_purge_maps(granule, 1);
+        region_purge_maps(granule);
         region_give(granule, 1, true);
     } else {
         release(granule, mask);

@@ -3,6 +3,7 @@
 
 #include "os/os.h"
 #include "pages/pages.h"
+#include "slab/slab.h"
 #include "super/super.h"
 
 /* What other kinds of memory have freed as a whole moves as well. */
@@ -59,6 +60,13 @@ static void a_granule_of_pages_serves_where_it_is(void **state)
     assert_int_equal(big_fresh_bytes(), fresh);
     release(of_pages);
     assert_int_equal(big_cached_bytes(), GRANULE_SIZE); /* all of it may be touched */
+    /* What the other kind has left of its own goes with it, where it is whole pages. */
+    size_t page_size = os_page_size();
+    char *map = (char *)unit_map(unit_of(of_pages), FIRST_PAGED);
+    map -= (uintptr_t)map % page_size;
+    assert_int_equal(os_resident_pages(map, page_size), 1);
+    (void)big_purge(0);
+    assert_int_equal(os_resident_pages(map, page_size), page_size > 4096);
 }
 
 static void others_get_a_granule_of_the_cache(void **state)

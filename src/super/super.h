@@ -15,7 +15,7 @@ struct super {
     _Atomic uint8_t kind;     /* what it is cut into; set before its first unit is free */
     uint8_t state;            /* the granule's, SuperSlab or not: the region's, under its lock */
     _Atomic uint8_t pages;    /* enum super_pages */
-    bool maps_left;           /* a big block's granule: its maps may have pages of another kind's. Its owner's */
+    bool maps_left;           /* a big block's granule, whose maps others have used; its owner's */
 };
 
 /* Of a granule that is no SuperSlab; or what the kernel was told: a SuperSlab's stay small, or it may join them to a huge one,

@@ -85,7 +85,7 @@ hak_heap *hak_heap_of(const void *p);
 /* Ends the heap and all its blocks, which nobody may use any more. No other thread may be at it. NULL: does nothing. */
 void hak_heap_destroy(hak_heap *heap);
 /* Ends the heap. Its blocks live on, as any that hak_malloc has given. No other thread may be at it meanwhile, nor free or resize one
- * of its blocks: what is freed then may stay counted as live, and a realloc may fail. NULL: does nothing. */
+ * of its blocks: what is freed then may be lost or given out twice, and a realloc may fail. NULL: does nothing. */
 void hak_heap_delete(hak_heap *heap);
 
 struct hak_heap_stats {

@@ -44,11 +44,11 @@ static HAK_NOINLINE void release_lock(void)
     lock_release(&big.lock);
 }
 
-/* With the lock held. */
+/* Without the lock, which a handler that gets a block may not have. */
 static void account(size_t bytes, size_t before, size_t blocks)
 {
-    add_locked(&hak_big.live_bytes, bytes - before);
-    add_locked(&hak_big.live_count, blocks);
+    add_relaxed(&hak_big.live_bytes, bytes - before);
+    add_relaxed(&hak_big.live_count, blocks);
 }
 
 /* ---- blocks ---- */
@@ -270,7 +270,8 @@ static bool extend(struct cached *c, size_t granules, size_t *dirty)
         put_back(*c);
         return false;
     }
-    *dirty = zeroed ? c->granules + filled : granules;
+    filled = zeroed ? filled : more;
+    *dirty = c->granules + filled;
     c->granules = granules;
     c->bytes += filled << GRANULE_SHIFT;
     return true;
@@ -322,8 +323,9 @@ static void *alloc_fresh(size_t granules, size_t alignment, size_t usable, enum 
         return NULL;
     if (filled == 0)
         advise((size_t)granule, granules, usable, pages);
-    void *p = make_block((struct cached){(size_t)granule, granules, filled << GRANULE_SHIFT},
-                         usable, zeroed ? filled : granules);
+    size_t dirty = zeroed ? filled : granules;
+    void *p = make_block((struct cached){(size_t)granule, granules, dirty << GRANULE_SHIFT}, usable,
+                         dirty);
     slab_at((size_t)granule * GRANULE_UNITS)->pages = filled == 0 ? (uint8_t)pages : BIG_PLAIN;
     return p;
 }
@@ -349,9 +351,8 @@ void *big_alloc(size_t size, size_t alignment, enum big_pages pages, bool *zeroe
     if (p == NULL)
         p = alloc_fresh(granules, alignment, usable, pages);
     *zeroed = p != NULL && big_dirty_bytes(p) == 0;
-    if (p != NULL && take_lock()) {
+    if (p != NULL) {
         account(usable, 0, 1);
-        release_lock();
         probe_big_alloc(size);
     }
     return p;
@@ -453,7 +454,7 @@ static void *move(size_t granule, struct slab *s, size_t granules, size_t usable
 {
     bool zeroed;
     enum outcome last = MOVED;
-    size_t old = s->granules, done = 0, filled;
+    size_t old = s->granules, touched = touched_bytes(s), done = 0, filled;
     if (!region_can_forget() || load_relaxed(&big.moved_count) >= MOVED_MOST)
         return NULL;
     ptrdiff_t to = region_take(granules, GRANULE_SIZE, &zeroed);
@@ -474,7 +475,8 @@ static void *move(size_t granule, struct slab *s, size_t granules, size_t usable
     unit_set_word(granule * GRANULE_UNITS, WORD_FREED);
     unit_show(granule * GRANULE_UNITS);
     settle_piece((struct cached){granule, old, 0}, (size_t)to, done);
-    return make_block((struct cached){(size_t)to, granules, touched_bytes(s)}, usable, granules);
+    /* Its old line may be another's by now. */
+    return make_block((struct cached){(size_t)to, granules, touched}, usable, granules);
 }
 
 /* In its last granule: nobody else can use what is there. A block that is resized to and fro a little keeps it. */
@@ -507,10 +509,8 @@ void *big_resize(size_t unit, size_t size)
     struct slab *s = slab_at(unit);
     size_t before = s->size, usable = round_up(size, hak_region.page_size);
     void *p = resize_granules(unit / GRANULE_UNITS, s, granules_for(size), usable);
-    if (p != NULL && take_lock()) {
+    if (p != NULL)
         account(usable, before, 0);
-        release_lock();
-    }
     return p;
 }
 

@@ -39,8 +39,9 @@ ptrdiff_t big_take_cached(size_t least, size_t *touched);
 
 /* Written under the lock but where it says otherwise, read by anyone. */
 struct big_counts {
-    _Atomic size_t cached_bytes, live_bytes, live_count;
-    _Atomic size_t fresh_bytes; /* ever taken from the region for want of cached ones */
+    _Atomic size_t cached_bytes;
+    _Atomic size_t live_bytes, live_count; /* changed by adding */
+    _Atomic size_t fresh_bytes;            /* ever taken from the region for want of cached ones */
     _Atomic size_t others; /* granules ever taken from other kinds of memory; changed by adding */
 };
 

@@ -411,13 +411,19 @@ static HAK_NOINLINE void look_at_touched(void *p, size_t size)
         purge_log(&d);
 }
 
+/* Of whole pages. */
+static void forget_if_sampled(const void *p)
+{
+    if (load_relaxed(&slab_at(unit_of(p))->sampled) != 0)
+        sampled_forget(p);
+}
+
 static void free_pages(void *p, uintptr_t word)
 {
     struct heap *h = own_heap(thread_enter());
     const struct slab *s = slab_at(unit_of(p));
     hak_thread.freed_key = keep_is_by_site() ? s->key : keep_key_of_size(s->size);
-    if (load_relaxed(&s->sampled) != 0)
-        sampled_forget(p);
+    forget_if_sampled(p);
     if (word == WORD_BIG && s->pages == BIG_LOOKED_AT)
         look_at_touched(p, s->size);
     bool freed = word == WORD_RUN ? run_free(h, unit_of(p)) : big_free(unit_of(p));
@@ -471,6 +477,9 @@ static HAK_COLD void free_explicit(struct heap *owner, void *p, uintptr_t word)
     } else if (explicit_remove(owner, p)) {
         free_pages(p, word);
     } else {
+        thread_enter();
+        forget_if_sampled(p);
+        thread_leave();
         explicit_defer(owner, p);
     }
 }

@@ -83,11 +83,21 @@ uint32_t explicit_take(struct heap *h, uint32_t class, void **out, uint32_t want
 /* So many are not counted any more. */
 enum { MANY_SAMPLED = UINT8_MAX };
 
-void explicit_forget_sampled(struct slab *s, const void *p, bool at_once)
+void explicit_count_down(struct slab *s)
 {
     uint8_t sampled = load_relaxed(&s->sampled);
-    if (sampled_forget_if(p, at_once) && sampled != MANY_SAMPLED)
+    if (sampled != MANY_SAMPLED)
         store_relaxed(&s->sampled, (uint8_t)(sampled - 1));
+}
+
+bool explicit_forget_sample(const struct slab *s, const void *p)
+{
+    if (HAK_LIKELY(load_relaxed(&s->sampled) == 0))
+        return false;
+    thread_enter();
+    bool is_one = sampled_forget_if(p, false);
+    thread_leave();
+    return is_one;
 }
 
 void explicit_put(struct heap *h, uint32_t class, void *const *blocks, size_t n)
@@ -97,8 +107,6 @@ void explicit_put(struct heap *h, uint32_t class, void *const *blocks, size_t n)
         struct slab *s = slab_of_unit(unit_of(blocks[i]));
         if (HAK_UNLIKELY(load_relaxed(&s->heap) != h || s->used == 0))
             die_double_free(blocks[i]);
-        if (HAK_UNLIKELY(load_relaxed(&s->sampled) != 0))
-            explicit_forget_sampled(s, blocks[i], false);
         if (!s->listed)
             remove_full(h, s);
         put_block(h, class, slab_unit(s), blocks[i]);
@@ -184,7 +192,5 @@ HAK_COLD bool explicit_receive(struct heap *h, void *p, uintptr_t word)
         return false;
     if (owner == h) /* else the heap has ended since, and given its blocks away */
         explicit_unlink(h, s);
-    if (load_relaxed(&s->sampled) != 0)
-        sampled_forget(p);
     return word == WORD_RUN ? run_free(NULL, unit) : big_free(unit);
 }

@@ -43,8 +43,11 @@ void explicit_put(struct heap *h, uint32_t class, void *const *blocks, size_t n)
 /* The block, which a slab has, is the sampler's from now on: its free tells the sampler. */
 void explicit_note_sampled(struct heap *h, void *p);
 
-/* With the lock held: of a block of a slab of which the sampler knows some. `at_once`: as in sampled_forget_if. */
-void explicit_forget_sampled(struct slab *s, const void *p, bool at_once);
+/* A block of the slab is about to be freed: the sampler is told, if it knows it. Whether it does. Before the lock is taken, which a handler
+ * may wait for that has interrupted the sampler. */
+bool explicit_forget_sample(const struct slab *s, const void *p);
+/* With the lock held: it was one of those that the slab counts. */
+void explicit_count_down(struct slab *s);
 
 /* A run or big block becomes the heap's. False: the lock cannot be had. */
 bool explicit_add(struct heap *h, void *p);

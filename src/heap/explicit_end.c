@@ -62,7 +62,8 @@ static void forget_samples(struct slab *s)
     void *p;
     for (uint32_t i = 0; load_relaxed(&s->sampled) != 0 && (p = used_block_from(s, &i)) != NULL;
          i++)
-        explicit_forget_sampled(s, p, true);
+        if (sampled_forget_if(p, true))
+            explicit_count_down(s);
     store_relaxed(&s->sampled, (uint8_t)0);
 }
 
@@ -139,7 +140,7 @@ HAK_COLD void explicit_to_vacant(struct heap *h)
     thread_leave();
 }
 
-/* Whoever frees one of its blocks meanwhile waits for the lock, and looks again. */
+/* Whoever frees one of its blocks with the lock meanwhile waits for that, and looks again. */
 static void slab_explicit_to_owned(struct heap *h, struct slab *s, struct heap *to)
 {
     forget_samples(s);

@@ -257,7 +257,9 @@ HAK_NOINLINE void slab_put_first_or_last(struct heap *h, struct slab *s)
 static struct slab *slab_to_go_on_with(const struct heap *h, uint32_t class, uint32_t at)
 {
     struct slab *s = slab_from_link(at);
-    bool is_there = s != NULL && load_relaxed(&s->heap) == h && s->class == class && s->listed;
+    /* An explicit heap's big block may lie there since, in whose line much of that means something else. */
+    bool is_there = s != NULL && word_is_of_slab(unit_word(at - 1)) &&
+                    load_relaxed(&s->heap) == h && s->class == class && s->listed;
     return is_there ? s : slab_from_link(h->classes[class].list);
 }
 

@@ -5,12 +5,21 @@
 
 enum { BATCH_BYTES = 4 << 10 }; /* of blocks that are taken at once */
 
+static HAK_NOINLINE void lease_clear(struct lease *l)
+{
+    for (uint32_t class = 0; class < LEASED_CLASSES; class ++)
+        store_relaxed(&l->of_class[class].kept, (size_t)0);
+    store_relaxed(&l->of, NULL);
+}
+
 /* ---- with the lock of their heap held ---- */
 
 /* The number first, and last in take_back: in the child of a handler that forks in between it may be too high, and never too
  * low. */
 static void lease_begin(struct lease *l, struct heap *of)
 {
+    /* Who frees beside the end of a heap, which no thread may, could have left some that are another's by now. */
+    lease_clear(l);
     of->parts.leases++;
     atomic_signal_fence(memory_order_seq_cst);
     store_relaxed(&l->of, of);
@@ -114,13 +123,6 @@ HAK_COLD void leases_end(struct heap *own)
         lease_leave();
 }
 
-static void lease_clear(struct lease *l)
-{
-    for (uint32_t class = 0; class < LEASED_CLASSES; class ++)
-        store_relaxed(&l->of_class[class].kept, (size_t)0);
-    store_relaxed(&l->of, NULL);
-}
-
 /* NULL: no memory. */
 static struct lease *lease_new(struct heap *own)
 {
@@ -219,14 +221,17 @@ static HAK_COLD void refuse_held(const struct leased *l, void *p)
 
 static bool put_locked(struct heap *of, struct leased *l, uint32_t class, void *p)
 {
+    struct slab *s = slab_of_unit(unit_of(p));
+    bool is_sample = explicit_forget_sample(s, p);
     if (!explicit_enter(of)) {
         explicit_defer(of, p);
         return true;
     }
-    bool is_here = unit_word(unit_of(p)) == WORD_EXPLICIT &&
-                   load_relaxed(&slab_of_unit(unit_of(p))->heap) == of;
+    bool is_here = unit_word(unit_of(p)) == WORD_EXPLICIT && load_relaxed(&s->heap) == of;
     if (is_here && l != NULL)
         put_some(l, of, class, LEASED_MOST / 2);
+    if (is_here && is_sample)
+        explicit_count_down(s);
     if (is_here) {
         *(uintptr_t *)p = leased_mark(p);
         explicit_put(of, class, &p, 1);

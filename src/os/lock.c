@@ -14,7 +14,12 @@
 #endif
 
 /* A holder is nameless for a few instructions; for longer if it is what this thread has interrupted there. */
-enum { SPINS_BEFORE_GIVING_UP = 200000, NAMELESS_SPINS = 200, PATIENCE_MS = 100 };
+enum {
+    SPINS_BEFORE_GIVING_UP = 200000,
+    NAMELESS_SPINS = 200,
+    PATIENCE_MS = 100,
+    GIVEN_UP_MS = 100 /* for so long after it has given up a thread does not spin much again */
+};
 
 _Atomic uint64_t hak_lock_waits[LOCK_KINDS];
 
@@ -68,10 +73,9 @@ void lock_lose(struct lock *l)
     store_relaxed(&l->state, 1u);
 }
 
-/* Where signals come as fast as this gives up, what they interrupt gets nowhere. */
-bool lock_take_bounded(struct lock *l)
+static bool spin_bounded(struct lock *l, int most)
 {
-    for (int i = 0, nameless = 0; i < SPINS_BEFORE_GIVING_UP && !is_lost(l); i++) {
+    for (int i = 0, nameless = 0; i < most && !is_lost(l); i++) {
         if (try_if_free(l))
             return true;
         nameless = load_relaxed(&l->holder) == NULL ? nameless + 1 : 0;
@@ -80,6 +84,20 @@ bool lock_take_bounded(struct lock *l)
         cpu_relax();
     }
     return false;
+}
+
+/* The holder may wait for a lock that this thread was interrupted with. Where signals come as fast as this gives up that would get
+ * nowhere: so one that has given up lets what it interrupts go on. */
+bool lock_take_bounded(struct lock *l)
+{
+    if (try_if_free(l))
+        return true;
+    uint32_t now = (uint32_t)os_now_ms();
+    bool is_new = now - hak_thread.gave_up_ms >= GIVEN_UP_MS;
+    bool done = spin_bounded(l, is_new ? SPINS_BEFORE_GIVING_UP : NAMELESS_SPINS);
+    if (!done && is_new && !lock_is_mine(l))
+        hak_thread.gave_up_ms = (uint32_t)os_now_ms();
+    return done;
 }
 
 bool lock_take_patiently(struct lock *l)

@@ -20,6 +20,8 @@ struct thread {
     uint32_t depth;
     /* As in /proc/PID/task; 0 before the thread has a heap, and if nothing is to be shown of it. */
     uint32_t id;
+    /* When a handler last waited in vain for a lock (lock.c), in the clock's milliseconds modulo 2^32. */
+    uint32_t gave_up_ms;
     /* The thread's exit hook has run: no heap is attached any more. */
     bool exited;
     /* Inboxes are closed, by this thread: it must not wait for them to open. */

@@ -36,6 +36,25 @@ static void blocks_are_accounted_for(void **state)
     assert_int_equal(big_cached_bytes(), usable);
 }
 
+/* A handler that has interrupted the lock's holder. */
+static void blocks_of_handlers_are_accounted_for(void **state)
+{
+    (void)state;
+    size_t bytes = big_live_bytes(), blocks = big_live_count();
+    thread_enter();
+    lock_take(big_lock());
+    thread_enter();
+    void *p = alloc(3 * MIB);
+    thread_leave();
+    lock_release(big_lock());
+    thread_leave();
+    assert_int_equal(big_live_bytes(), bytes + 3 * MIB);
+    assert_int_equal(big_live_count(), blocks + 1);
+    release(p);
+    assert_int_equal(big_live_bytes(), bytes);
+    assert_int_equal(big_live_count(), blocks);
+}
+
 static void a_second_free_is_refused(void **state)
 {
     (void)state;
@@ -485,6 +504,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(blocks_are_accounted_for, empty_cache),
+        cmocka_unit_test_setup(blocks_of_handlers_are_accounted_for, empty_cache),
         cmocka_unit_test_setup(a_second_free_is_refused, empty_cache),
         cmocka_unit_test_setup(the_shortest_that_fits_is_reused, empty_cache),
         cmocka_unit_test_setup(neighbours_become_one, empty_cache),

@@ -69,6 +69,24 @@ static void a_granule_of_pages_serves_where_it_is(void **state)
     assert_int_equal(os_resident_pages(map, page_size), page_size > 4096);
 }
 
+/* What the kernel did not take back is there, however little of the granule its next block has. */
+static void what_stayed_in_a_granule_is_not_zero(void **state)
+{
+    (void)state;
+    size_t touched = 0;
+    char *p = alloc(GRANULE_SIZE);
+    size_t granule = unit_of(p) / GRANULE_UNITS;
+    stamp(p, GRANULE_SIZE);
+    release(p);
+    assert_int_equal(big_take_cached(1, &touched), granule);
+    region_give(granule, 1, false);
+    assert_ptr_equal(alloc(MIB + 1), p);
+    release(p);
+    assert_int_equal(big_take_cached(1, &touched), granule);
+    assert_int_equal(touched, GRANULE_SIZE);
+    region_give(granule, 1, os_purge(p, GRANULE_SIZE));
+}
+
 static void others_get_a_granule_of_the_cache(void **state)
 {
     (void)state;
@@ -117,6 +135,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(pages_of_other_kinds_come_together, empty_cache),
         cmocka_unit_test_setup(a_granule_of_pages_serves_where_it_is, empty_cache),
+        cmocka_unit_test_setup(what_stayed_in_a_granule_is_not_zero, empty_cache),
         cmocka_unit_test_setup(others_get_a_granule_of_the_cache, empty_cache),
         cmocka_unit_test_setup(what_was_moved_is_not_for_others, empty_cache),
     };

@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "big/big.h"
 #include "control/place.h"
 #include "front/explicit.h"
 #include "hakmem/hakmem.h"
@@ -433,6 +434,60 @@ static void a_child_has_the_vacant_heaps(void **state)
 
 #define ON_A_HEAP(test) cmocka_unit_test_setup_teardown(test, make, destroy)
 
+/* ---- other locks, other lines ---- */
+
+static _Atomic bool may_free;
+
+static void *free_when_it_may(void *p)
+{
+    hak_free(hak_malloc(SIZE)); /* it has a heap */
+    while (!load_acquire(&may_free))
+        cpu_relax();
+    hak_free(p);
+    return NULL;
+}
+
+/* Whoever waits for the sampler does not have the heap's lock: what the sampler's was interrupted for may wait for that. */
+static void the_sampler_is_told_without_the_lock(void **state)
+{
+    (void)state;
+    pthread_t other;
+    void *p = alloc(SIZE);
+    store_relaxed(&slab_of_unit(unit_of(p))->sampled, (uint8_t)1);
+    assert_int_equal(pthread_create(&other, NULL, free_when_it_may, p), 0);
+    thread_enter();
+    lock_take(sampler_lock());
+    uint64_t waits = load_relaxed(&hak_lock_waits[LOCK_SHARED]);
+    store_release(&may_free, true);
+    while (load_relaxed(&hak_lock_waits[LOCK_SHARED]) == waits)
+        cpu_relax();
+    bool is_free = lock_try(&h->lock);
+    if (is_free)
+        lock_release(&h->lock);
+    lock_release(sampler_lock());
+    thread_leave();
+    assert_int_equal(pthread_join(other, NULL), 0);
+    assert_true(is_free);
+}
+
+/* Where the purge of a class had got to, a fresh big block may lie since, whose line says much the same. */
+static void a_big_block_is_no_slab_to_go_on_with(void **state)
+{
+    (void)state;
+    void *p = alloc(SIZE), *large = alloc(3 * MIB);
+    struct slab *s = slab_at(unit_of(large));
+    uint32_t class = class_of(p), at = (uint32_t)unit_of(large) + 1, left = MANY;
+    s->class = (uint8_t) class;
+    s->pages = BIG_SMALL;
+    thread_enter();
+    lock_take(&h->lock);
+    (void)class_purge_slabs(h, class, &at, &left);
+    lock_release(&h->lock);
+    thread_leave();
+    assert_int_equal(s->granules, 2);
+    assert_int_equal(left, MANY - 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -452,6 +507,8 @@ int main(void)
         ON_A_HEAP(blocks_come_from_a_lease),
         ON_A_HEAP(a_full_lease_gives_half_back),
         ON_A_HEAP(addresses_are_explained),
+        ON_A_HEAP(the_sampler_is_told_without_the_lock),
+        ON_A_HEAP(a_big_block_is_no_slab_to_go_on_with),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,6 +4,7 @@
 
 #include "os/os.h"
 #include "region/region.h"
+#include "slab/slab.h"
 
 /* Which of the next moves is refused, and what becomes of its target. */
 static int refused_move = -1;
@@ -162,6 +163,48 @@ static void a_block_moves_back_from_a_lost_place(void **state)
     }
 }
 
+/* What happens as soon as granules have been given away, once. */
+static void (*when_forgotten)(size_t granule);
+void __real_region_forget(size_t first, size_t n);
+void __wrap_region_forget(size_t first, size_t n);
+void __wrap_region_forget(size_t first, size_t n)
+{
+    void (*then)(size_t) = when_forgotten;
+    __real_region_forget(first, n);
+    when_forgotten = NULL;
+    if (then != NULL)
+        then(first);
+}
+
+/* Another thread's slab, behind many others in its class' list. */
+static void begin_slab(size_t granule)
+{
+    struct slab *s = slab_at(granule * GRANULE_UNITS);
+    take_granules(granule, 1);
+    slab_init(granule * GRANULE_UNITS, 0, NULL, true);
+    s->prev = UINT32_MAX;
+}
+
+static void the_old_line_may_be_anothers(void **state)
+{
+    (void)state;
+    if (!region_can_forget())
+        skip();
+    char *p = alloc(4 * MIB);
+    size_t granule = unit_of(p) / GRANULE_UNITS;
+    stamp(p, 4 * MIB);
+    take_granules(granule + 2, 1);
+    when_forgotten = begin_slab;
+    char *q = big_resize(unit_of(p), 6 * MIB);
+    assert_true(q != NULL && q != p && when_forgotten == NULL);
+    assert_true(has_stamp(q, 4 * MIB));
+    size_t before = big_cached_bytes();
+    release(q);
+    assert_int_equal(big_cached_bytes() - before, 6 * MIB);
+    region_give(granule, 1, false);
+    region_give(granule + 2, 1, false);
+}
+
 /* What moves as a whole is a mapping, however large. Nothing of it is written. */
 static void large_blocks_move_as_often_as_small_ones(void **state)
 {
@@ -223,6 +266,7 @@ int main(void)
         cmocka_unit_test_setup(a_refused_move_of_a_block_is_a_copy, all_moves),
         cmocka_unit_test_setup(a_block_moves_back_from_a_lost_place, all_moves),
         cmocka_unit_test_setup(a_block_stays_when_its_new_end_is_lost, all_moves),
+        cmocka_unit_test_setup(the_old_line_may_be_anothers, all_moves),
         cmocka_unit_test_setup(large_blocks_move_as_often_as_small_ones, all_moves),
     };
     return cmocka_run_group_tests(tests, set_up, NULL);

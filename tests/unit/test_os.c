@@ -187,6 +187,26 @@ static void what_was_interrupted_is_not_waited_for(void **state)
     assert_true(lock_take_bounded(&held));
 }
 
+/* Nor does a handler's next one wait as long, whoever holds the lock: what both interrupt may be what that waits for. */
+static void who_gave_up_is_soon_gone_on(void **state)
+{
+    (void)state;
+    struct lock held = {0};
+    struct thread other = {0};
+    assert_true(lock_try(&held));
+    store_relaxed(&held.holder, &other);
+    hak_thread.gave_up_ms = 0;
+    uint64_t first = os_thread_ns();
+    assert_false(lock_take_bounded(&held));
+    first = os_thread_ns() - first;
+    uint64_t second = os_thread_ns();
+    assert_false(lock_take_bounded(&held));
+    assert_true(os_thread_ns() - second < first / 10);
+    lock_release(&held);
+    assert_true(lock_take_bounded(&held));
+    hak_thread.gave_up_ms = 0;
+}
+
 static void a_handler_does_not_wait_for_ever(void **state)
 {
     (void)state;
@@ -298,6 +318,7 @@ int main(void)
         cmocka_unit_test(waits_are_counted),
         cmocka_unit_test(bounded_waits_give_up),
         cmocka_unit_test(what_was_interrupted_is_not_waited_for),
+        cmocka_unit_test(who_gave_up_is_soon_gone_on),
         cmocka_unit_test(a_handler_does_not_wait_for_ever),
         cmocka_unit_test(who_holds_all_passes_through),
         cmocka_unit_test(a_file_is_read_from_its_start),

@@ -116,8 +116,9 @@ def _without_area(pid: int, parents: list[int]) -> NoAreaError:
             "since to show an area of its own; try again later"
         )
     return NoAreaError(
-        f"process {pid} runs on hakmem but shows no live area: it was started with live:0, or "
-        "the system refused it a shared memory segment (see kernel.shmmni and kernel.shmall)"
+        f"process {pid} has loaded hakmem but shows no live area: it was started with live:0, the "
+        "system refused it a shared memory segment (see kernel.shmmni and kernel.shmall), or its "
+        f"malloc is another: hakmem doctor {pid}"
     )
 
 

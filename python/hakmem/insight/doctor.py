@@ -192,7 +192,8 @@ def examine_process(pid: int, library: Path | None, root: Path = Path("/")) -> R
     environment = _environment(proc)
     files = _mapped_files(maps)
     linked = _has_hakmem(_file(proc, "exe"), report)
-    serves = linked or _is_served(proc, maps, files, report)
+    is_mapped = linked or _is_mapped(maps, files, report)
+    serves = linked or (is_mapped and _is_bound(proc, environment, report))
     if serves:
         _other_mallocs(files, environment, report)
     report.active = linked or (serves and _comes_first(proc, report))
@@ -224,14 +225,50 @@ def _environment(proc: Proc) -> dict[str, str]:
     return dict(row.split("=", 1) for row in rows if "=" in row)
 
 
-def _is_served(proc: Proc, maps: str, files: list[Mapped], report: Report) -> bool:
+def _is_mapped(maps: str, files: list[Mapped], report: Report) -> bool:
     if not runs_hakmem(maps):
         report.problem("library", "hakmem is not in this process", START_ON_HAKMEM)
         return False
     for file in files:
-        if "libhakmem" in file.name.rpartition("/")[2]:
+        if _is_hakmem(file.name):
             _mapped_library(file, report)
     return True
+
+
+def _is_bound(proc: Proc, environment: Mapping[str, str], report: Report) -> bool:
+    if not _comes_late(proc, environment):
+        return True
+    report.problem(
+        "library",
+        "malloc is the C library's all the same: the program has opened hakmem itself (dlopen), or "
+        "is linked with it behind the C library",
+        f"{START_ON_HAKMEM}; or link the program with hakmem first",
+    )
+    return False
+
+
+def _comes_late(proc: Proc, environment: Mapping[str, str]) -> bool:
+    """Whether names are looked for in the C library before hakmem. What is not known is no."""
+    preloads = _preloads(environment) + _words_of(proc.root / proc.own / "root" / LD_SO_PRELOAD)
+    executable = _file(proc, "exe")
+    program = read_program(executable) if executable else None
+    if not environment or any(map(_is_hakmem, preloads)) or program is None:
+        return False
+    for name in program.needed if program.interpreter else ():
+        if _is_hakmem(name) or name.startswith("libc."):
+            return not _is_hakmem(name)
+    return False
+
+
+def _is_hakmem(name: str) -> bool:
+    return "libhakmem" in name.rpartition("/")[2]
+
+
+def _words_of(path: Path) -> list[str]:
+    try:
+        return path.read_text(errors="replace").split()
+    except OSError:
+        return []
 
 
 def _mapped_library(file: Mapped, report: Report) -> None:
@@ -248,7 +285,7 @@ def _mapped_library(file: Mapped, report: Report) -> None:
 
 def _other_mallocs(files: list[Mapped], environment: Mapping[str, str], report: Report) -> None:
     preloads = [name.rpartition("/")[2] for name in _preloads(environment)]
-    is_preloaded = any("libhakmem" in name for name in preloads)
+    is_preloaded = any(map(_is_hakmem, preloads))
     for file in files:
         name = file.name.rpartition("/")[2]
         if not OTHER_MALLOCS.search(name):
@@ -286,7 +323,7 @@ def _why_not(proc: Proc, environment: Mapping[str, str], report: Report) -> None
     if executable is not None:
         _can_be_preloaded(executable, None, report)
     for name in _preloads(environment):
-        if "libhakmem" not in name.rpartition("/")[2]:
+        if not _is_hakmem(name):
             continue
         report.problem(
             "library",
@@ -362,7 +399,7 @@ def _preloads(environment: Mapping[str, str]) -> list[str]:
 
 def _other_preloads(environment: Mapping[str, str], report: Report) -> None:
     for name in _preloads(environment):
-        if name == "" or "libhakmem" in name.rpartition("/")[2]:
+        if name == "" or _is_hakmem(name):
             continue
         if OTHER_MALLOCS.search(name.rpartition("/")[2]):
             report.problem(
@@ -375,11 +412,7 @@ def _other_preloads(environment: Mapping[str, str], report: Report) -> None:
 
 
 def _preload_file(path: Path, process: str | None, report: Report) -> None:
-    try:
-        names = path.read_text(errors="replace").split()
-    except OSError:
-        return
-    for name in names:
+    for name in _words_of(path):
         text = f"/etc/ld.so.preload has {name}, which every program loads"
         if OTHER_MALLOCS.search(name.rpartition("/")[2]):
             report.problem("preload", text + ", another malloc", "take it out of that file")

@@ -10,7 +10,7 @@ from pathlib import Path
 from hakmem.elf import ElfHeader, read_elf
 
 PT_DYNAMIC, PT_INTERP = 2, 3
-SHT_DYNSYM = 11
+SHT_DYNAMIC, SHT_DYNSYM = 6, 11
 DT_NEEDED, DT_SYMBOLIC, DT_FLAGS = 1, 16, 30
 DF_SYMBOLIC = 2
 GO_SECTION = b".go.buildinfo"
@@ -38,6 +38,7 @@ class Program:
     is_go: bool
     sanitizer: str | None = None
     has_hakmem: bool = False  # linked in
+    needed: tuple[str, ...] = ()  # libraries, in the order in which they are searched
 
     @property
     def is_of_musl(self) -> bool:
@@ -105,6 +106,7 @@ class _Reader:
             is_go,
             sanitizer,
             HAKMEM_SECTION in names,
+            tuple(self._needed(sections)),
         )
 
     def _segments(self) -> Iterator[tuple[int, int, int]]:
@@ -131,6 +133,15 @@ class _Reader:
         ]
         for name, kind, _, _, offset, length, link in rows:
             yield self._text(rows[names][4] + name), kind, offset, length, link
+
+    def _needed(self, sections: list[tuple[bytes, int, int, int, int]]) -> Iterator[str]:
+        for _, kind, offset, size, link in sections:
+            if kind != SHT_DYNAMIC:
+                continue
+            for at in range(offset, offset + size, 16):
+                tag, value = struct.unpack_from("<QQ", self.data, at)
+                if tag == DT_NEEDED:
+                    yield self._text(sections[link][2] + value).decode(errors="replace")
 
     def _dynamic_symbols(
         self, sections: list[tuple[bytes, int, int, int, int]]

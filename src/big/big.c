@@ -95,8 +95,8 @@ static void purge_maps(struct cached c)
     }
 }
 
-/* Nobody's any more. What was moved is unmapped, so that its mappings do not pile up. False: it keeps its pages, which the
- * kernel does not take back. */
+/* Nobody's any more. What was moved is unmapped, so that its mappings do not pile up, and so are pages that the kernel does not take
+ * back, as those that are locked: nobody would ask for them again. False: it keeps its pages. */
 static bool drop(struct cached c)
 {
     void *at = granule_address(c.granule);
@@ -107,13 +107,14 @@ static bool drop(struct cached c)
         release_lock();
     }
     purge_maps(c);
-    bool is_gone = was_moved && os_unmap(at, size);
-    if (is_gone) {
+    bool is_gone = !was_moved && os_purge(at, size);
+    if (!is_gone && region_can_forget() && os_unmap(at, size)) {
         region_forget(c.granule, c.granules);
-    } else {
-        is_gone = os_purge(at, size);
-        region_give(c.granule, c.granules, is_gone);
+        return true;
     }
+    if (was_moved)
+        is_gone = os_purge(at, size);
+    region_give(c.granule, c.granules, is_gone);
     return is_gone;
 }
 
@@ -157,8 +158,11 @@ static enum outcome move_granule(size_t from, size_t to)
     void *target = granule_address(to);
     if (os_move(granule_address(from), GRANULE_SIZE, target, GRANULE_SIZE))
         return MOVED;
-    /* The target may have been unmapped all the same: then it cannot be purged either. */
-    return os_map_over(target, GRANULE_SIZE) || os_purge(target, GRANULE_SIZE) ? LEFT : LOST;
+    /* The target may have been unmapped all the same: then it cannot be purged either, but nor can what is locked. */
+    return os_map_over(target, GRANULE_SIZE) || os_purge(target, GRANULE_SIZE) ||
+                   os_is_mapped(target, GRANULE_SIZE)
+               ? LEFT
+               : LOST;
 }
 
 /* What other kinds of memory have freed as a whole. */

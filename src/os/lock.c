@@ -18,7 +18,8 @@ enum {
     SPINS_BEFORE_GIVING_UP = 200000,
     NAMELESS_SPINS = 200,
     PATIENCE_MS = 100,
-    GIVEN_UP_MS = 100 /* for so long after it has given up a thread does not spin much again */
+    TICK_MS = 64,
+    GIVEN_UP_TICKS = 2 /* for so long after it has given up a thread does not spin much again */
 };
 
 _Atomic uint64_t hak_lock_waits[LOCK_KINDS];
@@ -73,6 +74,13 @@ void lock_lose(struct lock *l)
     store_relaxed(&l->state, 1u);
 }
 
+/* Now, never 0. That it comes round after 16 s makes a thread that has given up before give up early by chance. */
+static uint8_t tick(void)
+{
+    uint8_t now = (uint8_t)(os_now_ms() / TICK_MS);
+    return now != 0 ? now : 1;
+}
+
 static bool spin_bounded(struct lock *l, int most)
 {
     for (int i = 0, nameless = 0; i < most && !is_lost(l); i++) {
@@ -92,11 +100,11 @@ bool lock_take_bounded(struct lock *l)
 {
     if (try_if_free(l))
         return true;
-    uint32_t now = (uint32_t)os_now_ms();
-    bool is_new = now - hak_thread.gave_up_ms >= GIVEN_UP_MS;
+    uint8_t last = hak_thread.gave_up;
+    bool is_new = last == 0 || (uint8_t)(tick() - last) >= GIVEN_UP_TICKS;
     bool done = spin_bounded(l, is_new ? SPINS_BEFORE_GIVING_UP : NAMELESS_SPINS);
     if (!done && is_new && !lock_is_mine(l))
-        hak_thread.gave_up_ms = (uint32_t)os_now_ms();
+        hak_thread.gave_up = tick();
     return done;
 }
 

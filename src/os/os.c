@@ -96,11 +96,10 @@ HAK_COLD void os_sleep_ms(uint32_t ms)
     errno = saved;
 }
 
-enum os_result os_map_at(void *at, size_t size)
+static enum os_result map_at(void *at, size_t size, int access)
 {
     int saved = errno;
-    void *got = mmap(at, size, PROT_READ | PROT_WRITE,
-                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    void *got = mmap(at, size, access, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
     enum os_result result = OS_OK;
     if (got == MAP_FAILED) {
         result = errno == EEXIST ? OS_TAKEN : OS_NO_MEMORY;
@@ -111,6 +110,16 @@ enum os_result os_map_at(void *at, size_t size)
     }
     errno = saved;
     return result;
+}
+
+enum os_result os_map_at(void *at, size_t size)
+{
+    return map_at(at, size, PROT_READ | PROT_WRITE);
+}
+
+enum os_result os_map_to_read(void *at, size_t size)
+{
+    return map_at(at, size, PROT_READ);
 }
 
 void *os_reserve(size_t size)
@@ -221,18 +230,30 @@ HAK_COLD uint64_t os_thread_ns(void)
     return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
+enum { PAGES_MOST = 512 };
+
+/* A byte for each page that says whether it is there. False: there are more, or some are not mapped. */
+static bool read_presence(void *at, size_t size, unsigned char in[PAGES_MOST])
+{
+    int saved = errno;
+    bool done = size / os_page_size() <= PAGES_MOST && mincore(at, size, in) == 0;
+    errno = saved;
+    return done;
+}
+
 HAK_COLD size_t os_resident_pages(void *at, size_t size)
 {
-    enum { PAGES_MOST = 512 };
     unsigned char in[PAGES_MOST];
-    size_t pages = size / os_page_size(), count = 0;
-    int saved = errno;
-    if (pages > PAGES_MOST || mincore(at, size, in) != 0)
-        pages = 0;
+    size_t pages = read_presence(at, size, in) ? size / os_page_size() : 0, count = 0;
     for (size_t i = 0; i < pages; i++)
         count += in[i] & 1;
-    errno = saved;
     return count;
+}
+
+HAK_COLD bool os_is_mapped(void *at, size_t size)
+{
+    unsigned char in[PAGES_MOST];
+    return read_presence(at, size, in);
 }
 
 void os_advise_huge(void *at, size_t size, bool wanted)

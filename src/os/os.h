@@ -36,6 +36,9 @@ void os_sleep_ms(uint32_t ms);
 enum os_result { OS_OK, OS_TAKEN, OS_NO_MEMORY };
 enum os_result os_map_at(void *at, size_t size);
 
+/* The same to be read only, as zeros, until os_commit. */
+enum os_result os_map_to_read(void *at, size_t size);
+
 /* Address space without memory behind it, anywhere; NULL if there is none. */
 void *os_reserve(size_t size);
 
@@ -72,6 +75,9 @@ bool os_prefault(void *at, size_t size);
 
 /* Processor time of the calling thread, in ns. */
 uint64_t os_thread_ns(void);
+
+/* Whether all of it is mapped, 2 MiB at most; false if that cannot be known. */
+bool os_is_mapped(void *at, size_t size);
 
 /* Pages of the range (page-aligned, at most 2 MiB) that are in memory; 0 if that cannot be told. */
 size_t os_resident_pages(void *at, size_t size);

@@ -20,8 +20,6 @@ struct thread {
     uint32_t depth;
     /* As in /proc/PID/task; 0 before the thread has a heap, and if nothing is to be shown of it. */
     uint32_t id;
-    /* When a handler last waited in vain for a lock (lock.c), in the clock's milliseconds modulo 2^32. */
-    uint32_t gave_up_ms;
     /* The thread's exit hook has run: no heap is attached any more. */
     bool exited;
     /* Inboxes are closed, by this thread: it must not wait for them to open. */
@@ -34,6 +32,8 @@ struct thread {
     bool holds_all;
     /* It is at its leases of explicit heaps (heap/lease.h). */
     bool leasing;
+    /* When a handler last waited in vain for a lock (lock.c); 0: never yet. */
+    uint8_t gave_up;
 };
 
 extern _Thread_local struct thread hak_thread __attribute__((visibility("hidden")));

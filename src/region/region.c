@@ -32,7 +32,8 @@ struct region hak_region;
 static struct {
     struct lock lock;
     _Atomic bool ready;
-    bool reserved;            /* the window itself is reserved, not only chosen */
+    bool is_limited;          /* a limit on address space was set before the start */
+    bool reserved;            /* window and side arrays are reserved, not only chosen */
     size_t first_free;        /* no free granule below */
     _Atomic size_t top;       /* one past the highest granule ever taken */
     size_t committed;         /* granules whose side arrays are usable, but for supers */
@@ -84,59 +85,66 @@ static size_t supers_need(size_t n)
     return round_up(n * SUPERS_EACH, UNIT_SIZE);
 }
 
-/* Words are read before they are committed: whoever frees a pointer into an unused part looks. */
-static bool reserve_side_arrays(size_t granules)
+static size_t arrays_need(size_t n)
 {
-    size_t slabs = slabs_need(granules), words = words_need(granules);
-    size_t wide = wide_need(granules), maps = maps_need(granules), supers = supers_need(granules);
-    size_t all = slabs + words + wide + maps + supers;
-    char *got = os_reserve(all + UNIT_SIZE);
-    if (got == NULL)
-        return false;
-    region.arrays = round_up((uintptr_t)got, UNIT_SIZE);
-    region.arrays_end = region.arrays + all;
-    region.words_at = (char *)region.arrays + slabs;
-    region.maps_at = region.words_at + words + wide;
-    if (!os_allow_reading(region.words_at, words)) {
-        os_unmap(got, all + UNIT_SIZE);
-        return false;
-    }
+    return slabs_need(n) + words_need(n) + wide_need(n) + maps_need(n) + supers_need(n);
+}
+
+static void lay_out_arrays(uintptr_t at, size_t granules)
+{
+    region.arrays = at;
+    region.words_at = (char *)at + slabs_need(granules);
+    region.maps_at = region.words_at + words_need(granules) + wide_need(granules);
     hak_region.words = (_Atomic uintptr_t *)(void *)(region.words_at + SLABS_BEHIND);
     hak_region.slabs = (struct slab *)(void *)hak_region.words - 1;
     hak_region.maps = (uint64_t *)(void *)region.maps_at;
-    hak_region.supers = (struct super *)(void *)(region.maps_at + maps);
-    return true;
+    hak_region.supers = (struct super *)(void *)(region.maps_at + maps_need(granules));
+    region.arrays_end = (uintptr_t)hak_region.supers + supers_need(granules);
 }
 
 /* A place far from where the kernel maps by itself (below the stack, above the program): an eighth
- * to three eighths up the address space, at random. Its first granule is mapped, which shows that one can
- * map there; a clash further up shows later. */
-static bool choose_free_window(size_t size)
+ * to three eighths up the address space, at random; 0: there is none. */
+static uintptr_t free_place(size_t size)
 {
     uintptr_t stack = (uintptr_t)__builtin_frame_address(0);
     unsigned bits = 64 - (unsigned)__builtin_clzll(stack);
     uintptr_t space = (uintptr_t)1 << bits;
     if (HAK_SANITIZED || bits < 38 || size > space / 8)
+        return 0;
+    return round_up(space / 8 + os_random() % (space / 4 - size), UNIT_SIZE);
+}
+
+/* Arrays, and the window behind them. They are chosen, not reserved: a limit on address space that the program sets later counts what is
+ * mapped alone. The window's first granule is mapped, which shows that one can map there, and so are the words, which are read before
+ * they are committed: whoever frees a pointer into an unused part looks. A clash further up shows later. */
+static bool choose_free_window(size_t size)
+{
+    size_t granules = size >> GRANULE_SHIFT, arrays = arrays_need(granules);
+    uintptr_t at = free_place(arrays + GRANULE_SIZE + size);
+    uintptr_t base = round_up(at + arrays, GRANULE_SIZE);
+    if (at == 0 || os_map_at((void *)base, GRANULE_SIZE) != OS_OK)
         return false;
-    uintptr_t spread = space / 4 - size;
-    uintptr_t at = space / 8 + os_random() % spread;
-    at = round_up(at, GRANULE_SIZE);
-    if (os_map_at((void *)at, GRANULE_SIZE) != OS_OK)
+    lay_out_arrays(at, granules);
+    if (os_map_to_read(region.words_at, words_need(granules)) != OS_OK) {
+        os_unmap((void *)base, GRANULE_SIZE);
         return false;
-    hak_region.base = at;
+    }
+    hak_region.base = base;
+    super_at(0)->state = GRANULE_CLEAN;
     return true;
 }
 
-static bool choose_free_window_with_arrays(size_t size)
+static HAK_NOINLINE bool reserve_side_arrays(size_t granules)
 {
-    if (!choose_free_window(size))
+    size_t size = arrays_need(granules) + UNIT_SIZE;
+    char *got = os_reserve(size);
+    if (got == NULL)
         return false;
-    if (!reserve_side_arrays(size >> GRANULE_SHIFT)) {
-        os_unmap((void *)hak_region.base, GRANULE_SIZE);
-        return false;
-    }
-    super_at(0)->state = GRANULE_CLEAN;
-    return true;
+    lay_out_arrays(round_up((uintptr_t)got, UNIT_SIZE), granules);
+    if (os_allow_reading(region.words_at, words_need(granules)))
+        return true;
+    os_unmap(got, size);
+    return false;
 }
 
 /* Where the address space is small or managed (valgrind, sanitizers): a reserved window. */
@@ -153,7 +161,8 @@ static bool reserve_window(size_t size)
 static size_t wanted_window(void)
 {
     size_t limit = hak_live.address_limit = os_address_limit();
-    if (limit != SIZE_MAX) {
+    region.is_limited = limit != SIZE_MAX;
+    if (region.is_limited) {
         /* Room for four times what the limit allows: mapped granules may be far from each other. */
         size_t size = WINDOW_MIN;
         while (size < WINDOW_MAX && size / 4 < limit)
@@ -169,7 +178,7 @@ static size_t wanted_window(void)
 static bool choose_window(void)
 {
     size_t size = wanted_window();
-    if (choose_free_window_with_arrays(size)) {
+    if (choose_free_window(size)) {
         hak_region.granules = size >> GRANULE_SHIFT;
         return true;
     }
@@ -217,14 +226,46 @@ bool region_init(void)
 
 /* ---- side arrays ---- */
 
-/* Commits what lies between `from` and `to` below a place, and above it. */
-static bool commit_around(char *place, size_t below_from, size_t below_to, size_t above_from,
-                          size_t above_to)
+static bool commit(char *at, size_t size)
 {
-    if (below_from == 0 && above_from == 0)
-        return os_commit(place - below_to, below_to + above_to);
-    return (below_from == below_to || os_commit(place - below_to, below_to - below_from)) &&
-           (above_from == above_to || os_commit(place + above_from, above_to - above_from));
+    if (size == 0)
+        return true;
+    return region.reserved ? os_commit(at, size) : os_map_at(at, size) == OS_OK;
+}
+
+/* What has just been committed, for want of the rest: it could not be mapped a second time. */
+static void uncommit(char *at, size_t size)
+{
+    if (size != 0 && !region.reserved)
+        os_unmap(at, size);
+}
+
+/* What these granules have in the maps, or nothing. */
+static bool commit_maps(size_t first, size_t end)
+{
+    size_t wide = wide_need(end) - wide_need(first), maps = maps_need(end) - maps_need(first);
+    char *wide_at = region.maps_at - wide_need(end), *maps_at = region.maps_at + maps_need(first);
+    if (first == 0) /* side by side */
+        return commit(wide_at, wide + maps);
+    if (!commit(wide_at, wide))
+        return false;
+    if (commit(maps_at, maps))
+        return true;
+    uncommit(wide_at, wide);
+    return false;
+}
+
+/* The same of all arrays but supers. Words are mapped already. */
+static bool commit_granules(size_t first, size_t end)
+{
+    size_t slabs = slabs_need(end) - slabs_need(first), words = words_need(end) - words_need(first);
+    char *slabs_at = region.words_at - slabs_need(end);
+    if (!os_commit(region.words_at + words_need(first), words) || !commit(slabs_at, slabs))
+        return false;
+    if (commit_maps(first, end))
+        return true;
+    uncommit(slabs_at, slabs);
+    return false;
 }
 
 static size_t step_end(size_t first)
@@ -239,7 +280,7 @@ static bool commit_supers(size_t granules)
     while (region.with_super < granules) {
         size_t first = region.with_super == EARLY_SUPERS ? 0 : region.with_super;
         size_t end = step_end(first), from = supers_need(first), to = supers_need(end);
-        if (from != to && !os_commit((char *)hak_region.supers + from, to - from))
+        if (!commit((char *)hak_region.supers + from, to - from))
             return false;
         region.with_super = end;
     }
@@ -251,10 +292,7 @@ static bool commit_side_arrays(size_t granules)
 {
     while (region.committed < granules) {
         size_t first = region.committed, end = step_end(first);
-        if (!commit_around(region.words_at, slabs_need(first), slabs_need(end), words_need(first),
-                           words_need(end)) ||
-            !commit_around(region.maps_at, wide_need(first), wide_need(end), maps_need(first),
-                           maps_need(end)))
+        if (!commit_granules(first, end))
             return false;
         region.committed = end;
     }
@@ -326,7 +364,7 @@ static enum os_result map_granules(size_t first, size_t n)
 }
 
 /* Sees which of the granules are somebody else's and puts them aside for good. */
-static void mark_foreign(size_t first, size_t n)
+static HAK_COLD void mark_foreign(size_t first, size_t n)
 {
     for (size_t i = first; i < first + n; i++) {
         enum os_result got = map_granules(i, 1);
@@ -347,7 +385,7 @@ static bool granules_free_to_busy(size_t first, size_t n)
     return zeroed;
 }
 
-static void granules_busy_to_free(size_t first, size_t n)
+static HAK_COLD void granules_busy_to_free(size_t first, size_t n)
 {
     for (size_t i = first; i < first + n; i++) {
         if (super_at(i)->state == GRANULE_MAPPED)
@@ -407,13 +445,34 @@ static ptrdiff_t take_among(enum among among, size_t n, size_t alignment, bool *
     return first;
 }
 
+/* With the lock held all along: nobody gets granules at this moment. */
+static HAK_COLD void unmap_free(void)
+{
+    for (size_t at = 0, n; at < region_top(); at += n + 1) {
+        n = free_run_at(at, region_top() - at, MAPPED);
+        if (n != 0 && os_unmap(granule_address(at), n << GRANULE_SHIFT))
+            set_states(at, n, GRANULE_UNMAPPED);
+    }
+    region.first_free = 0;
+}
+
+/* The kernel maps no more: what is mapped may do, or may make room elsewhere. */
+static HAK_COLD ptrdiff_t take_from_mapped(size_t n, size_t alignment, bool *zeroed)
+{
+    ptrdiff_t first = take_among(MAPPED, n, alignment, zeroed);
+    if (first >= 0 || !region_can_forget())
+        return first;
+    unmap_free();
+    return take_among(ANY, n, alignment, zeroed);
+}
+
 ptrdiff_t region_take(size_t n, size_t alignment, bool *zeroed)
 {
     if (!region_init() || !lock_take_if_safe(&region.lock))
         return REGION_NONE;
     ptrdiff_t first = take_among(ANY, n, alignment, zeroed);
-    if (first < 0) /* the kernel maps no more: what is mapped may do */
-        first = take_among(MAPPED, n, alignment, zeroed);
+    if (first < 0)
+        first = take_from_mapped(n, alignment, zeroed);
     lock_release(&region.lock);
     return first;
 }
@@ -440,9 +499,19 @@ static void give(size_t first, size_t n, enum granule_state s)
     lock_release(&region.lock);
 }
 
+/* Address space that is limited is others' as well. */
+static HAK_COLD bool unmap_if_limited(size_t first, size_t n)
+{
+    return region.is_limited && region_can_forget() &&
+           os_unmap(granule_address(first), n << GRANULE_SHIFT);
+}
+
 void region_give(size_t first, size_t n, bool zeroed)
 {
-    give(first, n, zeroed ? GRANULE_CLEAN : GRANULE_USED);
+    if (unmap_if_limited(first, n))
+        give(first, n, GRANULE_UNMAPPED);
+    else
+        give(first, n, zeroed ? GRANULE_CLEAN : GRANULE_USED);
 }
 
 void region_purge_maps(size_t granule)

@@ -7,7 +7,7 @@
  *   maps     a bit per block                   which blocks of a slab are free
  *   supers   one entry per granule             the granule's state, the SuperSlab's masks
  *
- * The side arrays are reserved once and committed in steps as granules are used, so a process that
+ * The side arrays have their place from the beginning and are mapped in steps as granules are used, so a process that
  * is small or limited (ulimit -v, strict overcommit) pays for what it uses. For the same reason slabs
  * run downwards from where words begin, in the middle of a page: a small process has one for both. The
  * first entries of supers are static, the others committed once they are needed.

@@ -18,6 +18,33 @@ void __wrap_os_advise_huge(void *p, size_t size, bool on)
     __real_os_advise_huge(p, size, on);
 }
 
+/* Pages that are locked, say. */
+static bool purges_are_refused;
+bool __real_os_purge(void *at, size_t size);
+bool __wrap_os_purge(void *at, size_t size);
+bool __wrap_os_purge(void *at, size_t size)
+{
+    return !purges_are_refused && __real_os_purge(at, size);
+}
+
+static void what_cannot_be_purged_is_unmapped(void **state)
+{
+    (void)state;
+    if (!region_can_forget())
+        skip();
+    bool zeroed = false;
+    char *p = alloc(4 * MIB);
+    stamp(p, 4 * MIB);
+    release(p);
+    purges_are_refused = true;
+    size_t purged = big_purge(0);
+    purges_are_refused = false;
+    assert_int_equal(purged, 4 * MIB);
+    assert_ptr_equal(big_alloc(4 * MIB, 1, BIG_PLAIN, &zeroed), p);
+    assert_true(zeroed && is_zero(p, 4 * MIB));
+    release(p);
+}
+
 static void blocks_are_accounted_for(void **state)
 {
     (void)state;
@@ -503,6 +530,7 @@ static void one_of_many_frees_wins(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(what_cannot_be_purged_is_unmapped, empty_cache),
         cmocka_unit_test_setup(blocks_are_accounted_for, empty_cache),
         cmocka_unit_test_setup(blocks_of_handlers_are_accounted_for, empty_cache),
         cmocka_unit_test_setup(a_second_free_is_refused, empty_cache),

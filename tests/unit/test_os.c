@@ -195,7 +195,7 @@ static void who_gave_up_is_soon_gone_on(void **state)
     struct thread other = {0};
     assert_true(lock_try(&held));
     store_relaxed(&held.holder, &other);
-    hak_thread.gave_up_ms = 0;
+    hak_thread.gave_up = 0;
     uint64_t first = os_thread_ns();
     assert_false(lock_take_bounded(&held));
     first = os_thread_ns() - first;
@@ -204,7 +204,7 @@ static void who_gave_up_is_soon_gone_on(void **state)
     assert_true(os_thread_ns() - second < first / 10);
     lock_release(&held);
     assert_true(lock_take_bounded(&held));
-    hak_thread.gave_up_ms = 0;
+    hak_thread.gave_up = 0;
 }
 
 static void a_handler_does_not_wait_for_ever(void **state)

@@ -7,7 +7,7 @@
 enum { SUPERS = 16 };
 #define DIRTY (3 * SUPERS * GRANULE_SIZE)
 
-/* The kernel refuses to take pages back. */
+/* The kernel refuses to take pages back, in either way. */
 static bool is_refused;
 static int refusals;
 int __wrap_madvise(void *at, size_t size, int advice),
@@ -19,6 +19,11 @@ int __wrap_madvise(void *at, size_t size, int advice)
     refusals++;
     errno = EINVAL;
     return -1;
+}
+int __wrap_munmap(void *at, size_t size), __real_munmap(void *at, size_t size);
+int __wrap_munmap(void *at, size_t size)
+{
+    return is_refused ? (errno = ENOMEM, -1) : __real_munmap(at, size);
 }
 
 /* What pressure was told last, and how often. */

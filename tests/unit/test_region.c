@@ -1,18 +1,34 @@
 /* The window and its granules. */
+#include "../strict.h"
 #include "unit.h"
 
 #include <sys/mman.h>
 
 #include "os/os.h"
 #include "region/region.h"
+#include "slab/slab.h"
 
 /* The kernel has no mapping left. */
 static bool is_refused;
+static int maps_left = -1; /* so many are not refused; below 0: none is */
 enum os_result __real_os_map_at(void *at, size_t size);
 enum os_result __wrap_os_map_at(void *at, size_t size);
 enum os_result __wrap_os_map_at(void *at, size_t size)
 {
-    return is_refused ? OS_NO_MEMORY : __real_os_map_at(at, size);
+    if (is_refused || maps_left == 0)
+        return OS_NO_MEMORY;
+    maps_left -= maps_left > 0;
+    return __real_os_map_at(at, size);
+}
+
+/* What is unmapped makes room. */
+static bool room_is_made;
+bool __real_os_unmap(void *at, size_t size);
+bool __wrap_os_unmap(void *at, size_t size);
+bool __wrap_os_unmap(void *at, size_t size)
+{
+    is_refused = is_refused && !room_is_made;
+    return __real_os_unmap(at, size);
 }
 
 static int set_up(void **state)
@@ -245,6 +261,50 @@ static void *take_and_give(void *number)
     return NULL;
 }
 
+/* Free granules that are not what is wanted give their address space. */
+static void what_is_free_makes_room(void **state)
+{
+    (void)state;
+    if (!region_can_forget())
+        skip();
+    bool zeroed = false;
+    size_t many = region_top() + 1; /* more than are free and mapped */
+    region_give(take(1, 1), 1, false);
+    is_refused = room_is_made = true;
+    ptrdiff_t got = region_take(many, 1, &zeroed);
+    is_refused = room_is_made = false;
+    assert_true(got >= 0 && zeroed);
+    assert_true(is_zero(granule_address((size_t)got + many - 1), GRANULE_SIZE));
+    region_give((size_t)got, many, true);
+}
+
+/* Where side arrays cannot grow as a whole they do not at all, and may the next time. */
+static void arrays_grow_or_stay(void **state)
+{
+    (void)state;
+    enum { STEP = 256, ATTEMPTS = 16 };
+    size_t far = region_top() + STEP + 1; /* beyond what there is of them */
+    bool zeroed;
+    int attempts = 0;
+    ptrdiff_t got = REGION_NONE;
+    while (got < 0 && attempts < ATTEMPTS) {
+        maps_left = attempts++;
+        got = region_take(far, 1, &zeroed);
+    }
+    maps_left = -1;
+    if (got < 0 && overcommit_is_strict())
+        skip();
+    assert_true(got >= 0);
+    assert_true(attempts > (region_can_forget() ? 4 : 0));
+    size_t last = (size_t)got + far - 1;
+    *(char *)granule_address(last) = 'x';
+    unit_set_word((last + 1) * GRANULE_UNITS - 1, WORD_NONE);
+    slab_at((last + 1) * GRANULE_UNITS - 1)->size = 1;
+    *unit_map((last + 1) * GRANULE_UNITS - 1, FIRST_PAGED) = 0;
+    *unit_map((last + 1) * GRANULE_UNITS - 1, 0) = 0;
+    region_give((size_t)got, far, false);
+}
+
 static void no_granule_has_two_owners(void **state)
 {
     (void)state;
@@ -266,6 +326,8 @@ int main(void)
         cmocka_unit_test(forgotten_granules_are_mapped_anew),
         cmocka_unit_test(what_is_mapped_serves_where_the_kernel_maps_no_more),
         cmocka_unit_test(foreign_mappings_are_avoided),
+        cmocka_unit_test(what_is_free_makes_room),
+        cmocka_unit_test(arrays_grow_or_stay),
         cmocka_unit_test(no_granule_has_two_owners),
     };
     return cmocka_run_group_tests(tests, set_up, NULL);

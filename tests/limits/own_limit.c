@@ -1,0 +1,49 @@
+/* A program that limits its own address space once it runs: hakmem has no more of it than is in use. Run under preload.
+ *
+ *     own_limit [--limit MIB] [--bytes MIB]
+ */
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+#include "support.h"
+
+static void *idle(void *argument)
+{
+    return argument;
+}
+
+static void allocate(size_t bytes, size_t size)
+{
+    size_t count = bytes / size;
+    char **blocks = pages_new(count * sizeof *blocks);
+    for (size_t i = 0; i < count; i++) {
+        blocks[i] = malloc(size);
+        if (blocks[i] == NULL)
+            fail("block %zu of %zu bytes is refused", i, size);
+        memset(blocks[i], 1, size);
+    }
+    for (size_t i = 0; i < count; i++)
+        free(blocks[i]);
+    pages_end(blocks, count * sizeof *blocks);
+}
+
+int main(int argc, char **argv)
+{
+    static const size_t sizes[] = {100, 65000, 300000, 5000000, 100};
+    size_t limit = option(argc, argv, "--limit", 512) * MIB;
+    size_t bytes = option(argc, argv, "--bytes", 300) * MIB;
+    free(malloc(1));
+    struct rlimit space = {limit, limit};
+    if (setrlimit(RLIMIT_AS, &space) != 0)
+        skip("the limit cannot be set");
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        allocate(bytes, sizes[i]);
+    thread_join(thread_start(idle, NULL));
+    printf("%.0f MiB of each size within %.0f MiB of address space\n", in_mib(bytes),
+           in_mib(limit));
+    return 0;
+}

@@ -237,7 +237,7 @@ def _arms(choice: Choice) -> tuple[list[Arm], str, str]:
 
 
 def _measure(choice: Choice, command: str) -> tuple[Results, str, str]:
-    from hakmem.lab.execute import Executor, cache_folder, ensure_launcher
+    from hakmem.lab.execute import Executor, cache_folder, ensure_launcher, failures_folder
     from hakmem.lab.schedule import Plan
     from hakmem.lab.session import Question, measure
 
@@ -247,7 +247,7 @@ def _measure(choice: Choice, command: str) -> tuple[Results, str, str]:
     budget = choice.budget or (float("inf") if choice.rounds else usual)
     plan = Plan(budget, choice.rounds, seed=choice.seed)
     cache = cache_folder(choice.clone)
-    executor = Executor(ensure_launcher(cache), cache / "failures")
+    executor = Executor(ensure_launcher(cache), failures_folder(cache))
     question = Question(cases, arms, subject, plan, precise=choice.precise)
     if choice.goals:
         from hakmem.lab.goals import goals_file, read

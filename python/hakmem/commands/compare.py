@@ -85,7 +85,7 @@ def compare(
         hakmem_arm,
         say_what_is_missing,
     )
-    from hakmem.lab.execute import Executor, cache_folder, ensure_launcher
+    from hakmem.lab.execute import Executor, cache_folder, ensure_launcher, failures_folder
     from hakmem.lab.peers import available
     from hakmem.lab.schedule import Plan
     from hakmem.lab.session import Question, measure
@@ -109,8 +109,9 @@ def compare(
     least = 0 if budget or rounds else LEAST_ROUNDS
     plan = Plan(limit, rounds, least, seed=seed, warm_every_arm=True)
     question = Question([case], chosen, subject, plan, _known(metrics))
-    results = measure(question, Executor(launcher, cache / "failures"), command_line())
-    return _conclude(results, case, subject, targets, cache / "failures")
+    failures = failures_folder(cache)
+    results = measure(question, Executor(launcher, failures), command_line())
+    return _conclude(results, case, subject, targets, failures)
 
 
 def _known(metrics: Sequence[str]) -> tuple[str, ...]:

@@ -1,8 +1,10 @@
 """Where the results of a measurement go: terminal, JSON, report page, pictures."""
 
+import itertools
 import json
 import shlex
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,10 +42,14 @@ class Targets:
 
     def write(self, results: Results, stem: str) -> None:
         name = f"{stem}-{results.when.partition('+')[0].replace(':', '')}"
-        figures, page = (
-            given or (self.folder / f"{name}.{kind}" if self.folder else None)
-            for given, kind in ((self.json_file, "json"), (self.html, "html"))
-        )
+        kinds = [k for k, given in (("json", self.json_file), ("html", self.html)) if not given]
+        own = _own_names(self.folder, name, kinds) if self.folder else {}
+        try:
+            self._write(results, self.json_file or own.get("json"), self.html or own.get("html"))
+        finally:
+            _drop_empty(own.values())
+
+    def _write(self, results: Results, figures: Path | None, page: Path | None) -> None:
         if self.prints_json:
             print(json.dumps(results.as_json(), indent=1, default=str))
         elif figures is not None:
@@ -62,6 +68,34 @@ class Targets:
     @property
     def prints_json(self) -> bool:
         return self.json_file == STDOUT
+
+
+def _own_names(folder: Path, name: str, kinds: list[str]) -> dict[str, Path]:
+    """A file of each kind that no run beside this one has: they are there, and empty."""
+    folder.mkdir(parents=True, exist_ok=True)
+    stems = itertools.chain([name], (f"{name}-{number}" for number in itertools.count(2)))
+    for stem in stems:
+        own = {kind: folder / f"{stem}.{kind}" for kind in kinds}
+        if _taken(list(own.values())):
+            break
+    return own
+
+
+def _taken(files: list[Path]) -> bool:
+    """Makes these files, or none if there is one of them."""
+    for index, file in enumerate(files):
+        try:
+            file.touch(exist_ok=False)
+        except FileExistsError:
+            _drop_empty(files[:index])
+            return False
+    return True
+
+
+def _drop_empty(files: Iterable[Path]) -> None:
+    for file in files:
+        if file.exists() and not file.stat().st_size:
+            file.unlink()
 
 
 def finish(results: Results, subject: str, base: str, targets: Targets, stem: str) -> None:

@@ -110,7 +110,7 @@ def tune(
     """
     from hakmem.build import ensure_library
     from hakmem.commands.output import command_line
-    from hakmem.lab.execute import Executor, cache_folder, ensure_launcher
+    from hakmem.lab.execute import Executor, cache_folder, ensure_launcher, failures_folder
     from hakmem.tune.arms import arms_to_try
     from hakmem.tune.goal import parse_goal
     from hakmem.tune.runner import CommandRunner
@@ -126,7 +126,7 @@ def tune(
     case = command_case(command, timeout, driver, ready, launcher)
     preload = library or ensure_library(clone)
     arms = arms_to_try(preload, profile_folder(clone), added, only)
-    failures = cache / "failures"
+    failures = failures_folder(cache)
     run = _telling(CommandRunner(case, Executor(launcher, failures)), case, failures)
     limits = Limits(budget or (float("inf") if runs else DEFAULT_BUDGET_S), runs)
     with watching() as observer:

@@ -1,6 +1,8 @@
 """Runs one case under one arm, once, and says what it cost."""
 
+import fcntl
 import hashlib
+import itertools
 import os
 import re
 import shutil
@@ -40,6 +42,21 @@ def cache_folder(clone: Clone | None) -> Path:
         return clone.build_folder("lab")
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "hakmem"
+
+
+def failures_folder(cache: Path) -> Path:
+    """For what failed runs said. It is this process' until its end: one beside it gets another."""
+    for number in itertools.count(1):
+        folder = cache / ("failures" if number == 1 else f"failures-{number}")
+        folder.mkdir(parents=True, exist_ok=True)
+        handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(handle)
+            continue
+        break
+    return folder
 
 
 def ensure_launcher(folder: Path) -> Path:

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Mapping
@@ -87,6 +88,19 @@ def test_what_a_failed_run_said_is_kept(executor: Executor) -> None:
     kept = (executor.failures / execute.failure_file("case", "glibc")).read_text()
     assert "out\n" in kept
     assert "err\n" in kept
+
+
+def test_run_beside_another_keeps_its_failures_apart(tmp_path: Path) -> None:
+    first, second = execute.failures_folder(tmp_path), execute.failures_folder(tmp_path)
+    assert [first.name, second.name] == ["failures", "failures-2"]
+
+
+def test_failures_of_a_run_that_has_ended_make_room(tmp_path: Path) -> None:
+    code = "import sys; from pathlib import Path; from hakmem.lab.execute import failures_folder; "
+    code += "print(failures_folder(Path(sys.argv[1])).name)"
+    for _ in range(2):
+        command = [sys.executable, "-c", code, tmp_path]
+        assert subprocess.check_output(command, text=True) == "failures\n"
 
 
 def test_time_out_ends_the_whole_tree(executor: Executor, tmp_path: Path) -> None:

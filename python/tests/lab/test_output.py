@@ -1,0 +1,51 @@
+"""Where figures and pages of measurements go: no run takes the files of another."""
+
+from pathlib import Path
+
+import pytest
+from synthetic_results import suite_results
+
+from hakmem.commands.output import Targets
+from hakmem.errors import HakmemError
+from hakmem.lab import report
+
+NAME = "compare-2026-11-21T133000"
+
+
+@pytest.fixture(autouse=True)
+def no_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The page itself is not what this is about."""
+    monkeypatch.setattr(report, "write_html", lambda _, path: path.write_text("page"))
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_runs_of_one_second_keep_their_files_apart(tmp_path: Path) -> None:
+    for _ in range(3):
+        Targets(None, None, None, tmp_path / "results").write(suite_results(), "compare")
+    expected = [f"{NAME}{end}.{kind}" for end in ("", "-2", "-3") for kind in ("html", "json")]
+    assert names(tmp_path / "results") == sorted(expected)
+
+
+def test_pair_has_one_name(tmp_path: Path) -> None:
+    """Also where only the page of another run is there."""
+    Targets(tmp_path / "own.json", None, None, tmp_path / "results").write(
+        suite_results(), "compare"
+    )
+    Targets(None, None, None, tmp_path / "results").write(suite_results(), "compare")
+    expected = [f"{NAME}.html", f"{NAME}-2.html", f"{NAME}-2.json"]
+    assert names(tmp_path / "results") == sorted(expected)
+
+
+def test_what_could_not_be_written_leaves_no_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise HakmemError("no")
+
+    monkeypatch.setattr(report, "write_html", refuse)
+    with pytest.raises(HakmemError):
+        Targets(tmp_path / "own.json", None, None, tmp_path).write(suite_results(), "compare")
+    assert names(tmp_path) == ["own.json"]

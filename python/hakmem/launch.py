@@ -13,7 +13,7 @@ from typing import NoReturn
 from hakmem.elf import missing_interpreter, preload_obstacle, program_behind
 from hakmem.errors import CANNOT_RUN, NOT_FOUND, HakmemError
 from hakmem.insight.programs import Program, harm, read_program
-from hakmem.terminal import say, shortened
+from hakmem.terminal import legible, say, shortened
 
 LOADERS_REASON = re.compile(r"cannot be preloaded \((.*)\): ignored")
 # LD_PRELOAD cannot quote any of them.
@@ -76,7 +76,7 @@ def _joined(*parts: str | None) -> str:
 
 
 def find_program(command: str, environment: Mapping[str, str]) -> Path:
-    name = shortened(command) or "''"
+    name = shortened(legible(command)) or "''"
     if "/" in command:
         path = Path(command)
         if not os.access(path, os.F_OK):
@@ -180,7 +180,7 @@ def _refused(path: Path, command: Sequence[str], error: OSError) -> HakmemError:
     reason = f"{error.strerror}"
     if status == NOT_FOUND and (missing := _missing(path)):
         reason = f"{missing}, which is to run it, is not there"
-    return HakmemError(f"{shortened(command[0])}: {reason}", status)
+    return HakmemError(f"{shortened(legible(command[0]))}: {reason}", status)
 
 
 def _missing(path: Path) -> str | None:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from hakmem.errors import HakmemError
+from hakmem.terminal import legible
 
 VARIABLE = re.compile(r"HAKMEM_[A-Z][A-Z0-9_]*")
 SUFFIX = ".env"
@@ -22,7 +23,9 @@ def load_profile(folder: Path, name: str) -> dict[str, str]:
     known = profile_names(folder)
     if name not in known:
         listed = ", ".join(known) or "none"
-        raise HakmemError(f"no profile named '{name}'; there are: {listed}, and FILE{SUFFIX}")
+        raise HakmemError(
+            f"no profile named '{legible(name)}'; there are: {listed}, and FILE{SUFFIX}"
+        )
     path = folder / f"{name}{SUFFIX}"
     return parse_profile(_text_of(path), path.name)
 
@@ -31,9 +34,11 @@ def _text_of(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except OSError as error:
-        raise HakmemError(f"cannot read the profile {path}: {error.strerror}") from error
+        raise HakmemError(
+            f"cannot read the profile {legible(str(path))}: {error.strerror}"
+        ) from error
     except UnicodeDecodeError as error:
-        raise HakmemError(f"the profile {path} is no text: {error}") from error
+        raise HakmemError(f"the profile {legible(str(path))} is no text: {error}") from error
 
 
 def parse_profile(text: str, source: str) -> dict[str, str]:

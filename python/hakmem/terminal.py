@@ -23,6 +23,12 @@ def legible(name: str) -> str:
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
+def in_one_line(text: str) -> str:
+    """A process may call itself anything, and a terminal obeys what it is sent."""
+    seen = text if text.isprintable() else "".join(c if c.isprintable() else " " for c in text)
+    return " ".join(seen.split())
+
+
 def shortened(text: str) -> str:
     """For a line that is to be read, whatever somebody typed."""
     return text if len(text) <= NAME_LENGTH else f"{text[: NAME_LENGTH - 3]}..."
@@ -89,7 +95,9 @@ def _stream(standard: TextIO, kind: type[io.FileIO]) -> TextIO:
 
 def say(message: str) -> None:
     """One line to the person at the terminal, never mixed with a program's output."""
-    print(f"hakmem: {message}", file=sys.stderr, flush=True)
+    # Words of others come along in it; the output of a compiler has lines.
+    shown = "".join(c if c.isprintable() or c in "\n\t" else ascii(c)[1:-1] for c in message)
+    print(f"hakmem: {shown}", file=sys.stderr, flush=True)
 
 
 def on_terminal() -> bool:

@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 from hakmem.errors import HakmemError
+from hakmem.terminal import legible
 
 HOLE = 4096
 
@@ -24,7 +25,7 @@ def write_file(path: Path, content: str | bytes, folders: bool = False) -> None:
         else:
             _replace(path.resolve(), data)
     except OSError as error:
-        raise HakmemError(f"cannot write '{path}': {error.strerror}") from None
+        raise HakmemError(f"cannot write '{legible(str(path))}': {error.strerror}") from None
 
 
 def try_file(path: Path, folders: bool = False) -> None:
@@ -41,8 +42,8 @@ def try_file(path: Path, folders: bool = False) -> None:
             part.unlink()
     except OSError as error:
         raise HakmemError(
-            f"cannot write '{path}': {error.strerror}; name a file in a folder that is there and "
-            "that you may write to"
+            f"cannot write '{legible(str(path))}': {error.strerror}; name a file in a "
+            "folder that is there and that you may write to"
         ) from None
 
 

@@ -11,7 +11,7 @@ import click
 
 from hakmem.commands.options import file_path, view_option
 from hakmem.errors import HakmemError
-from hakmem.terminal import say
+from hakmem.terminal import legible, say
 from hakmem.written import write_file
 
 if TYPE_CHECKING:
@@ -58,10 +58,10 @@ def diff(
     found = changes(old, new, view)
     if html:
         write_file(html, diff_page(old, new, view, found))
-        say(f"written: {html}")
+        say(f"written: {legible(str(html))}")
     if collapsed:
         write_file(collapsed, folded(found))
-        say(f"written: {collapsed}")
+        say(f"written: {legible(str(collapsed))}")
     if as_json:
         click.echo(json.dumps([_as_json(one) for one in found], indent=1))
     elif not (html or collapsed):

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 from hakmem.errors import HakmemError
-from hakmem.terminal import shortened
+from hakmem.terminal import in_one_line, legible, shortened
 
 MAGIC = b"hakmem"
 LAYOUT = b"1\0"
@@ -212,7 +212,11 @@ class Area:
 
 
 def load(path: Path) -> Area:
-    return of_content(content_of(path), f"'{path}'")
+    return of_content(content_of(path), named(path))
+
+
+def named(path: Path | str) -> str:
+    return f"'{legible(str(path))}'"
 
 
 def content_of(path: Path) -> bytes:
@@ -222,11 +226,13 @@ def content_of(path: Path) -> bytes:
             head = file.read(len(MAGIC))
             return head + file.read(PROFILE_MOST if head == MAGIC else TEXT_MOST)
     except FileNotFoundError:
-        raise HakmemError(f"'{path}' is neither a process id nor a file") from None
+        raise HakmemError(f"{named(path)} is neither a process id nor a file") from None
     except IsADirectoryError:
-        raise HakmemError(f"'{path}' is a folder, not a profile") from None
+        raise HakmemError(f"{named(path)} is a folder, not a profile") from None
     except OSError as error:
-        raise HakmemError(f"'{shortened(str(path))}' cannot be read: {error.strerror}") from None
+        raise HakmemError(
+            f"'{shortened(legible(str(path)))}' cannot be read: {error.strerror}"
+        ) from None
 
 
 def of_content(content: bytes, source: str) -> Area:
@@ -409,4 +415,4 @@ def _text(texts: bytes, at: int, source: str) -> str:
 
 
 def _shown(raw: bytes) -> str:
-    return raw.rstrip(b"\0").decode(errors="replace")
+    return in_one_line(raw.rstrip(b"\0").decode(errors="replace"))

@@ -11,14 +11,14 @@ from hakmem.insight.area import DESCRIPTOR, HEADER, Area, Saved, clock_ms
 from hakmem.insight.attaching import area_of, mappings_text
 from hakmem.insight.images import first_image, read_image
 from hakmem.insight.profile import command_of, modules_of
-from hakmem.terminal import say
+from hakmem.terminal import legible, say
 from hakmem.written import write_file
 
 
 def keep(target: str, path: Path) -> None:
     """Of a process id, or of a file once more."""
     write_file(path, kept(area_of(target)))
-    say(f"written: {path}")
+    say(f"written: {legible(str(path))}")
 
 
 def kept(area: Area) -> bytes:

@@ -11,9 +11,10 @@ from operator import mul
 from pathlib import Path
 
 from hakmem.insight.area import Area, Row, Table, clock_ms, number, numbers
-from hakmem.insight.attaching import MAPS_LINE
+from hakmem.insight.attaching import MAPS_LINE, mapped_name
 from hakmem.insight.processes import Status, command_name, status, thread_name
 from hakmem.insight.states import HeapState, state_name
+from hakmem.terminal import legible
 
 UNIT = 64 << 10
 OBJECT = 1024  # what one is counted as
@@ -548,4 +549,4 @@ def _signed(word: int) -> int:
 
 def _first_program(maps: str) -> str:
     line = MAPS_LINE.search(maps)
-    return line["path"].rpartition("/")[2] if line else ""
+    return legible(mapped_name(line["path"]).rpartition("/")[2]) if line else ""

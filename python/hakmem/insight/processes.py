@@ -8,6 +8,7 @@ from pathlib import Path
 
 from hakmem.insight.area import NoAreaError
 from hakmem.insight.attaching import attach, has_segments, read_maps, runs_hakmem
+from hakmem.terminal import in_one_line
 
 STATUS_WORD = re.compile(r"^(\w+):\s+(\d+) kB$", re.MULTILINE)
 
@@ -28,16 +29,16 @@ def status(pid: int) -> Status | None:
 
 
 def command_name(pid: int) -> str:
-    return _printable(_proc(pid, "comm"))
+    return in_one_line(_proc(pid, "comm"))
 
 
 def command_line(pid: int) -> str:
-    return _printable(_proc(pid, "cmdline"))
+    return in_one_line(_proc(pid, "cmdline"))
 
 
 def thread_name(pid: int, tid: int) -> str:
     """Of a thread that runs; of others ''."""
-    return _printable(_proc(pid, f"task/{tid}/comm"))
+    return in_one_line(_proc(pid, f"task/{tid}/comm"))
 
 
 def own_processes() -> Iterator[int]:
@@ -55,11 +56,6 @@ def own_processes() -> Iterator[int]:
                 yield pid
         except NoAreaError:
             continue
-
-
-def _printable(text: str) -> str:
-    """A process may call itself anything, and a terminal obeys what it is sent."""
-    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 
 def _proc(pid: int, name: str) -> str:

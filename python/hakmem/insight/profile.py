@@ -14,7 +14,7 @@ from hakmem.insight.attaching import area_of, mapped_name
 from hakmem.insight.confidence import FEW, Interval, Sampled, of_samples, of_total
 from hakmem.insight.numbers import numbers_of
 from hakmem.pids import pid_of
-from hakmem.terminal import legible
+from hakmem.terminal import in_one_line, legible
 
 # Parts of an object are counted in these.
 OBJECT = 1024
@@ -279,7 +279,7 @@ def from_area(
     points = [_point(point) for point in area.table("timeline").rows()]
     return Profile(
         pid=area.seen_as or number(row, "pid"),
-        command=command or saved.command or _program(area.maps_text),
+        command=in_one_line(command or saved.command) or _program(area.maps_text),
         version=area.version,
         interval=number(row, "interval"),
         shown_ms=number(row, "shown_ms"),

@@ -8,12 +8,12 @@ from pathlib import Path
 from rich.table import Table
 
 from hakmem.errors import HakmemError
-from hakmem.insight.area import MAGIC, Area, content_of, of_content
+from hakmem.insight.area import MAGIC, Area, content_of, named, of_content
 from hakmem.insight.attaching import area_of
 from hakmem.insight.mind import ANY_SIZE, KIB, LEAST, mind_of, name_of
 from hakmem.insight.words import percent_text, size_text, time_text
 from hakmem.pids import pid_of
-from hakmem.terminal import say, shortened
+from hakmem.terminal import in_one_line, legible, say, shortened
 
 TITLE = "# hakmem rules"
 HEAD = f"""{TITLE}
@@ -75,8 +75,8 @@ def rules_of(source: str) -> list[Known]:
     content = content_of(Path(source))
     # Nothing but a text of rules is without zeros, whatever its first line.
     if content.startswith(MAGIC) or b"\0" in content:
-        return _of_area(of_content(content, f"'{source}'"), is_running=False)
-    return _of_text(content, source)
+        return _of_area(of_content(content, named(source)), is_running=False)
+    return _of_text(content, legible(source))
 
 
 def _of_area(area: Area, is_running: bool) -> list[Known]:
@@ -131,7 +131,7 @@ def rules_table(rules: Sequence[Known]) -> Table:
 
 
 def read(path: Path) -> list[Known]:
-    return _of_text(content_of(path), str(path))
+    return _of_text(content_of(path), legible(str(path)))
 
 
 def _of_text(content: bytes, source: str) -> list[Known]:
@@ -143,7 +143,7 @@ def _of_text(content: bytes, source: str) -> list[Known]:
         if not words.strip():
             continue
         try:
-            found.append(_known(words.split(), comment.strip()))
+            found.append(_known(words.split(), in_one_line(comment)))
         except ValueError as error:
             wrong.append(f"{source}:{number}: {error}; ignored")
     for text in wrong[:NAMED_MOST]:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from hakmem.errors import HakmemError
 from hakmem.insight.attaching import REFUSED_TO_ROOT, mapped_name
-from hakmem.terminal import legible
+from hakmem.terminal import in_one_line, legible
 
 HEADER = re.compile(
     r"([0-9a-f]+)-([0-9a-f]+) (\S{4}) ([0-9a-f]+) ([0-9a-f]+:[0-9a-f]+) (\d+) *(.*)"
@@ -274,7 +274,7 @@ def read_threads(pid: int) -> tuple[Thread, ...]:
         return ()
     for folder in folders:
         try:
-            name = (folder / "comm").read_text(errors="replace").strip()
+            name = in_one_line((folder / "comm").read_text(errors="replace"))
         except OSError:
             continue
         threads.append(Thread(int(folder.name), name, _stack_pointer(folder)))

@@ -147,9 +147,9 @@ class _File:
         found = self._cache.lookup(address)  # type: ignore[no-untyped-call]
         return tuple(
             Frame(
-                function=CLONE.sub("", one.symbol),
+                function=legible(CLONE.sub("", one.symbol)),
                 module=self._module.name,
-                file=one.full_path or "",
+                file=legible(one.full_path or ""),
                 line=one.line,
                 inlined=one is not found[-1],
             )

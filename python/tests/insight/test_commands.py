@@ -12,7 +12,7 @@ from conftest import Run
 from synthetic_area import CLASSES, build, class_rows, heap, shown
 
 from hakmem.commands.diff import print_changes
-from hakmem.insight.area import load
+from hakmem.insight.area import Saved, load
 from hakmem.insight.attaching import attach
 from hakmem.insight.compare import NOTHING, Change
 from hakmem.insight.confidence import Interval
@@ -140,6 +140,27 @@ def test_what_is_live_is_counted_where_samples_are_far_apart(hakmem: Run, file: 
     file.write_bytes(made.data + MAPS.encode())
     text = " ".join(hakmem("report", file).stdout.split())
     assert "12.0 MiB are live, and samples 64.0 MiB apart" in text
+
+
+def test_a_command_cannot_command_the_terminal(hakmem: Run, file: Path) -> None:
+    """Neither what a process was started as nor the version that its area shows."""
+    saved = Saved(50_000, 1, "app 'a\n\x1b]0;title\x07b'").line()
+    head = area((30, 10)).replace(b"9.9.9\0", b"9\x1b[9m\0")
+    file.write_bytes(head + MAPS.encode() + saved.encode())
+    page = file.with_name("page.html")
+    result = hakmem("report", file, "--html", page)
+    assert result.returncode == 0, result.stderr
+    texts = [page.read_text(), *(hakmem(name, file).stdout for name in ("report", "stats"))]
+    assert not any("\x1b" in text or "\x07" in text for text in texts)
+    assert "app 'a ]0;title b'" in texts[1]
+
+
+@pytest.mark.parametrize("command", [["report"], ["stats"], ["rules"], ["doctor", "--"]])
+def test_names_in_messages_are_in_one_line(hakmem: Run, command: list[str]) -> None:
+    result = hakmem(*command, "no\n\x1b[31mname")
+    assert result.returncode != 0
+    assert r"no\n\x1b[31mname" in result.stderr
+    assert result.stderr.count("\n") == 1
 
 
 def test_a_single_sample(hakmem: Run, file: Path) -> None:

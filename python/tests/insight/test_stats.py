@@ -119,6 +119,30 @@ def test_openmetrics_by_the_official_parser(
     assert refills == {"11": 7, "12": 5, "13": 0}
 
 
+@pytest.mark.parametrize(
+    ("name", "shown_name"),
+    [
+        (b"s\xff", "s\N{REPLACEMENT CHARACTER}"),
+        (rb"we\012ird", r"we\nird"),
+        (b"r\x1b[31m", r"r\x1b[31m"),
+    ],
+)
+def test_any_name_of_a_saved_program(
+    profile: str, capsys: pytest.CaptureFixture[str], name: bytes, shown_name: str
+) -> None:
+    path = Path(profile)
+    head, _, _ = path.read_bytes().partition(MAPS.encode())
+    path.write_bytes(head + b"560000000000-560000100000 r-xp 00000000 fe:00 12    /opt/" + name)
+    assert main(["stats", profile]) == 0
+    assert capsys.readouterr().out.startswith(f"{shown_name} (77) on hakmem")
+    metrics = path.with_name("metrics.prom")
+    assert main(["stats", profile, "--openmetrics"]) == 0
+    assert main(["stats", profile, "--output", str(metrics)]) == 0
+    for found in (openmetrics(capsys.readouterr().out), prometheus(metrics.read_text())):
+        names = {s.labels["comm"] for f in found for s in f.samples if "comm" in s.labels}
+        assert names == {shown_name}
+
+
 def test_files_are_replaced_whole(process: int, tmp_path: Path) -> None:
     folder = tmp_path / "collector"
     folder.mkdir()

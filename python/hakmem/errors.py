@@ -11,3 +11,7 @@ class HakmemError(Exception):
     def __init__(self, message: str, status: int | None = None) -> None:
         super().__init__(message)
         self.status = status
+
+
+class NoSamplesError(HakmemError):
+    """A profile has nothing to show."""

@@ -74,7 +74,8 @@ def conf_text(conf: str) -> str:
     return ",".join(f"{key}:{value}" for key, value in conf_items(conf).items())
 
 
-def _keys_named_in(conf: str) -> set[str]:
+def keys_named_in(conf: str) -> set[str]:
+    """Of a "key:value,..." string of anybody's."""
     return {item.partition(":")[0].strip() for item in conf.split(",")}
 
 
@@ -84,7 +85,7 @@ def merged_environment(
     """The environment to run with: --conf wins over what was set before, that over the profile."""
     environment = dict(base)
     inherited = environment.get("HAKMEM_CONF", "")
-    settled = {_variable(key) for key in _keys_named_in(inherited)}
+    settled = {_variable(key) for key in keys_named_in(inherited)}
     for name, value in profile.items():
         if name not in settled:
             environment.setdefault(name, value)

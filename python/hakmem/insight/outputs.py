@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from hakmem.errors import HakmemError
+from hakmem.errors import NoSamplesError
 from hakmem.insight.leaks import suspects
 from hakmem.insight.profile import Profile
 from hakmem.insight.symbols import Symbols
@@ -32,7 +32,7 @@ def present(
 ) -> None:
     """Writes the files, and prints the profile if it is to be shown."""
     if not profile.sites:
-        raise HakmemError(_why_empty(profile))
+        raise NoSamplesError(_why_empty(profile))
     view = view_of(view_name)
     symbols = Symbols(profile.modules)
     stacks = stacks_of(profile, symbols)

@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import re
 import shlex
 import shutil
 import signal
@@ -13,15 +12,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from hakmem.errors import HakmemError
+from hakmem.errors import HakmemError, NoSamplesError
 from hakmem.insight.area import Area, clock_ms, load
 from hakmem.insight.outlive import Outliving
 from hakmem.launch import start
+from hakmem.settings import keys_named_in
 from hakmem.terminal import say
 from hakmem.written import try_file
 
 OUTPUT = "HAKMEM_PROFILE_OUTPUT"
-OUTPUT_IN_CONF = re.compile(r"(^|,)\s*profile_output:")
+CONF = "HAKMEM_CONF"
+PROCESS_ID = "%p"  # in a name that the library is told
 UNWIND = "HAKMEM_PROFILE_UNWIND"
 PAUSE_S = 0.1
 # Of resident memory over time: when there are so many, every second one goes and they come half as
@@ -105,14 +106,15 @@ def _bear_witness(asked: socket.socket) -> None:
 def record(command: Sequence[str], environment: Mapping[str, str], page: Path) -> int:
     """The program's exit status, 128+N for signal N; the report never changes it."""
     try_file(page)
-    if OUTPUT_IN_CONF.search(environment.get("HAKMEM_CONF", "")):
-        raise HakmemError("--report keeps the profile itself: leave profile_output out of --conf")
+    _refuse_own_output(environment)
     with tempfile.TemporaryDirectory(prefix="hakmem-report-") as place:
         folder = Path(place)
-        settings = {UNWIND: "1", **environment, OUTPUT: f"{place}/heap.%p"}
+        settings = {UNWIND: "1", **environment, OUTPUT: f"{place}/heap.{PROCESS_ID}"}
         ended = _run(command, settings)
         try:
-            _report(command, folder, ended, page)
+            _report(command, folder, ended, page, environment)
+        except NoSamplesError as error:
+            say(f"no report: {error}")
         except HakmemError as error:
             say(f"no report: {error}{_kept(folder, ended)}")
         except OSError as error:
@@ -120,6 +122,22 @@ def record(command: Sequence[str], environment: Mapping[str, str], page: Path) -
     if ended.signal:
         return 128 + ended.signal
     return os.waitstatus_to_exitcode(ended.status)
+
+
+def _refuse_own_output(environment: Mapping[str, str]) -> None:
+    """The library writes one file: that of the report, at a place that is known."""
+    if "profile_output" in keys_named_in(environment.get(CONF, "")):
+        raise HakmemError("--report keeps the profile itself: leave profile_output out of --conf")
+    if environment.get(OUTPUT):
+        raise HakmemError(
+            f"--report keeps the profile itself: leave {OUTPUT} out of the environment and of "
+            "--profile"
+        )
+    if PROCESS_ID in tempfile.gettempdir():
+        raise HakmemError(
+            f"--report keeps the profile in {tempfile.gettempdir()}, and hakmem takes "
+            f"{PROCESS_ID} in a name for the process id: set TMPDIR to another folder"
+        )
 
 
 def _kept(folder: Path, ended: "_Ended") -> str:
@@ -177,7 +195,13 @@ def _run(command: Sequence[str], environment: Mapping[str, str]) -> _Ended:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _report(command: Sequence[str], folder: Path, ended: _Ended, page: Path) -> None:
+def _report(
+    command: Sequence[str],
+    folder: Path,
+    ended: _Ended,
+    page: Path,
+    environment: Mapping[str, str],
+) -> None:
     # Not before the program has ended: numpy keeps threads, and one of them would take a signal
     # meant for the program when this one does not wait for it, and end this process.
     from hakmem.insight.outputs import Files, present
@@ -194,6 +218,8 @@ def _report(command: Sequence[str], folder: Path, ended: _Ended, page: Path) -> 
         source=f"process {ended.pid} at its end",
         has_ended=True,
     )
+    if not profile.interval and "profile" in keys_named_in(environment.get(CONF, "")):
+        raise NoSamplesError(f"{profile.source} has no profile: leave profile:0 out of --conf")
     if others:
         say(
             f"{len(others)} of its child processes left profiles too, which the report does not "

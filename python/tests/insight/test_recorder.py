@@ -117,6 +117,50 @@ def test_profile_is_kept_if_the_page_cannot_be_written(
     Path(kept[1]).unlink()
 
 
+@pytest.mark.parametrize("conf", [[], ["--conf", "profile:0"]])
+def test_profile_without_samples_is_not_kept(
+    hakmem: Run, marker_library: Path, tmp_path: Path, conf: list[str]
+) -> None:
+    interval = 0 if conf else 4096
+    process = {"page_size": 4096, "shown_ms": 1000, "changed_ms": 9000, "interval": interval}
+    built = build({"process": [process], "settings": [{"retain": 1}]})
+    area, temporary = tmp_path / "area", tmp_path / "temporary"
+    area.write_bytes(built.data)
+    temporary.mkdir()
+    program = [sys.executable, "-S", script(tmp_path, "write_profile()"), area, built.process_at]
+    command = ["run", "--library", marker_library, *conf, "--report", tmp_path / "page.html"]
+    result = hakmem(*command, "--", *program, environment={"TMPDIR": str(temporary)})
+    assert result.returncode == 0
+    assert ("leave profile:0 out of --conf" if conf else "has no samples") in result.stderr
+    assert ["kept" in result.stderr, "HAKMEM_PROFILE=1" in result.stderr] == [False, False]
+    assert not list(temporary.iterdir())
+
+
+@pytest.mark.parametrize("origin", ["environment", "profile"])
+def test_a_place_of_the_users_for_the_profile_is_refused(
+    hakmem: Run, marker_library: Path, tmp_path: Path, origin: str
+) -> None:
+    settings = tmp_path / "own.env"
+    settings.write_text("HAKMEM_CONF=profile_output:mine\n")
+    profile = ["--profile", settings] if origin == "profile" else []
+    environment = {} if profile else {"HAKMEM_PROFILE_OUTPUT": "mine"}
+    command = ["run", "--library", marker_library, *profile, "--report", tmp_path / "page.html"]
+    result = hakmem(*command, "--", "echo", "ran", environment=environment)
+    assert (result.returncode, result.stdout) == (125, "")
+    assert "leave HAKMEM_PROFILE_OUTPUT out of the environment and of --profile" in result.stderr
+
+
+def test_a_temporary_folder_that_the_library_would_not_find(
+    hakmem: Run, marker_library: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "a%pb"
+    folder.mkdir()
+    command = ["run", "--library", marker_library, "--report", tmp_path / "page.html"]
+    result = hakmem(*command, "--", "echo", "ran", environment={"TMPDIR": str(folder)})
+    assert (result.returncode, result.stdout) == (125, "")
+    assert "set TMPDIR to another folder" in result.stderr
+
+
 def test_program_ended_by_a_signal(reported: Run, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     result = reported(page, "sh", "-c", "kill -SEGV $$")

@@ -30,6 +30,7 @@ SHAPES_KEPT = 256
 # No profile, and no text of rules, is longer: of a device or a disk's image nobody wants all.
 PROFILE_MOST, TEXT_MOST = 1 << 30, 16 << 20
 NS_PER_MS = 1_000_000
+SIZE_MOST = 1 << 57  # an address of any machine has no more bits
 PAGE_SIZES = (4 << 10, 16 << 10, 64 << 10)
 WORDS: dict[str, tuple[Literal["I", "Q"], int]] = {"u32": ("I", 4), "u64": ("Q", 8)}
 # A row of words by the million is nobody's.
@@ -271,6 +272,7 @@ def _check_figures(area: Area) -> None:
         ("classes", _sizes_rise),
         ("heaps", _heaps_have_every_class),
         ("decisions", _decisions_have_keys),
+        ("blocks", _blocks_fit_into_memory),
     ):
         if name in area.tables and not holds(area):
             raise NoAreaError(f"{area.source}: table '{name}' of its live area is damaged")
@@ -298,6 +300,11 @@ def _decisions_have_keys(area: Area) -> bool:
     keys = (area.table("rules").used, area.table("classes").used, 64)
     made = zip(*(decisions.column(name) for name in ("number", "policy", "key")), strict=True)
     return all(policy < len(keys) and key < keys[policy] for row, policy, key in made if row)
+
+
+def _blocks_fit_into_memory(area: Area) -> bool:
+    blocks = area.tables["blocks"]
+    return all(max(blocks.column(name), default=0) <= SIZE_MOST for name in ("size", "usable"))
 
 
 def parse(read: Read, size: int, source: str, wanted: frozenset[str] | None = None) -> Area:

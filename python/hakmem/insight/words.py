@@ -17,7 +17,8 @@ def size_text(count: float) -> str:
 
 def power_text(power: int) -> str:
     """A power of two of bytes, in whole units."""
-    return f"{1 << power % 10} {UNITS[power // 10]}"
+    unit = min(power // 10, len(UNITS) - 1)
+    return f"{1 << power - 10 * unit} {UNITS[unit]}"
 
 
 def count_text(count: float) -> str:

@@ -118,6 +118,8 @@ def built_with(**tables: list[dict[str, int | list[int]]]) -> bytes:
             lambda b: built_with(decisions=[{"number": 1, "key": 3}]),
             "'decisions' of its live area",
         ),
+        (lambda b: built_with(blocks=[{"size": 1 << 58}]), "'blocks' of its live area"),
+        (lambda b: built_with(blocks=[{}, {"usable": 1 << 63}]), "'blocks' of its live area"),
     ],
 )
 def test_what_is_no_area_is_told(

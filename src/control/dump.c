@@ -99,8 +99,11 @@ static bool put_file(struct file *f, const char *path)
     int wrong = errno;
     close(from);
     errno = wrong;
-    if (n < 0)
+    if (n < 0) {
         f->at = start;
+        (void)!ftruncate(f->fd, (off_t)start);
+        errno = wrong;
+    }
     return n == 0;
 }
 
@@ -188,9 +191,11 @@ static bool write_profile(int fd, const struct live_area *a)
 {
     struct file f = {.fd = fd, .whole = true};
     put_area(&f, a);
+    put(&f, LIVE_TEXT_BEGIN, sizeof LIVE_TEXT_BEGIN - 1);
     if (!put_file(&f, "/proc/self/smaps") && !put_file(&f, "/proc/self/maps"))
         return false;
     (void)dl_iterate_phdr(put_object, &f);
+    put(&f, LIVE_TEXT_END, sizeof LIVE_TEXT_END - 1);
     return f.whole;
 }
 

@@ -100,7 +100,7 @@ def compacted(data: bytes) -> bytes:
         body += bytes(-len(body) % 8)
     area.HEADER.pack_into(front, 0, magic, header_size, len(front) + len(body), count, version)
     lines = data[area_size:].splitlines(keepends=True)
-    return bytes(front) + body + b"".join(lines[:MAPS_LINES_KEPT])
+    return bytes(front) + body + b"".join(lines[:MAPS_LINES_KEPT]) + area.TEXT_END.encode()
 
 
 def main() -> None:

@@ -40,6 +40,8 @@ COPIED_FIRST = ("blocks", "sites")
 # A row of these may be written anew while it is copied.
 REWRITTEN = ("decisions",)
 
+# Around what stands behind the tables of a file.
+TEXT_BEGIN, TEXT_END = "begin\n", "end\n"
 BUILD_ID = re.compile(r"^build-id ([0-9a-f]+) ([0-9a-f]+)\n?", re.MULTILINE)
 SAVED = re.compile(r'^saved (\d{1,12}) (\d{1,10}) (".*")\n?', re.MULTILINE)
 
@@ -246,12 +248,20 @@ def of_content(content: bytes, source: str) -> Area:
         area = parse(read, len(content), source)
     except UnfinishedError:
         raise HakmemError(f"{source} is not a profile of hakmem, or not a whole one") from None
-    text = content[area.size :].decode(errors="surrogateescape")
+    text = _whole(content[area.size :].decode(errors="surrogateescape"), source)
     ids = {int(start, 16): value for start, value in BUILD_ID.findall(text)}
     maps = SAVED.sub("", BUILD_ID.sub("", text))
     area = replace(area, maps_text=maps, build_ids=ids, saved=_saved(text))
     _check_figures(area)
     return area
+
+
+def _whole(text: str, source: str) -> str:
+    """What stands between its first line and its last. Files of older builds have neither."""
+    inside = text.removeprefix(TEXT_BEGIN)
+    if (text and not text.endswith("\n")) or (inside != text and not inside.endswith(TEXT_END)):
+        raise NoAreaError(f"{source} is cut off: it has no end; copy it, or save it, once more")
+    return inside.removesuffix(TEXT_END)
 
 
 def _saved(text: str) -> Saved | None:

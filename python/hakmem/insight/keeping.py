@@ -7,7 +7,7 @@ import contextlib
 import time
 from pathlib import Path
 
-from hakmem.insight.area import DESCRIPTOR, HEADER, Area, Saved, clock_ms
+from hakmem.insight.area import DESCRIPTOR, HEADER, TEXT_BEGIN, TEXT_END, Area, Saved, clock_ms
 from hakmem.insight.attaching import area_of, mappings_text
 from hakmem.insight.images import first_image, read_image
 from hakmem.insight.profile import command_of, modules_of
@@ -44,7 +44,7 @@ def _meaning(area: Area) -> str:
     ids = area.build_ids or _build_ids(area)
     lines = [f"build-id {start:x} {value}\n" for start, value in ids.items()]
     saved = _as_of_now(area.seen_as) if area.seen_as else area.saved
-    return "".join([maps, *lines, *([saved.line()] if saved else [])])
+    return "".join([TEXT_BEGIN, maps, *lines, *([saved.line()] if saved else []), TEXT_END])
 
 
 def _as_of_now(pid: int) -> Saved:

@@ -15,9 +15,12 @@ from hakmem.insight import attaching as module
 from hakmem.insight.area import (
     DESCRIPTOR,
     HEADER,
+    TEXT_BEGIN,
+    TEXT_END,
     GoneError,
     NoAreaError,
     NotOnHakmemError,
+    Saved,
     _settled,
     load,
 )
@@ -37,6 +40,9 @@ TABLES = {
 MAPS = "7f0000000000-7f0000001000 r-xp 00000000 fe:00 12    /opt/a program/libx.so (deleted)\n"
 
 
+IDS = "build-id 7f0000000000 c0ffee\nbuild-id 7f1200000000 beef\n"
+
+
 @pytest.fixture(scope="module")
 def built() -> Built:
     return build(TABLES)
@@ -54,9 +60,9 @@ def test_a_row_that_is_being_written_is_left_out() -> None:
     assert _settled(half + new, new + new, 4) == bytes(4) + new
 
 
-def test_a_file_is_read_back(built: Built, tmp_path: Path) -> None:
-    text = MAPS + "build-id 7f0000000000 c0ffee\nbuild-id 7f1200000000 beef\n"
-    path = saved(tmp_path, built.data + text.encode())
+@pytest.mark.parametrize(("before", "behind"), [(TEXT_BEGIN, TEXT_END), ("", "")])
+def test_a_file_is_read_back(built: Built, tmp_path: Path, before: str, behind: str) -> None:
+    path = saved(tmp_path, built.data + f"{before}{MAPS}{IDS}{behind}".encode())
     area = area_of(str(path))
     assert area.version == "9.9.9"
     assert area.pid == 77
@@ -128,6 +134,20 @@ def test_what_is_no_area_is_told(
     path = saved(tmp_path, spoil(built))
     with pytest.raises(HakmemError, match=message):
         load(path)
+
+
+def test_a_file_without_its_end_is_told(built: Built, tmp_path: Path) -> None:
+    """Wherever it was cut off behind its tables."""
+    text = f"{TEXT_BEGIN}{MAPS}{IDS}{Saved(1, 2, 'app').line()}{TEXT_END}".encode()
+    for length in range(1, len(text)):
+        with pytest.raises(NoAreaError, match="is cut off"):
+            load(saved(tmp_path, built.data + text[:length]))
+    assert load(saved(tmp_path, built.data + text)).saved == Saved(1, 2, "app")
+
+
+def test_an_older_file_without_its_end_is_told(built: Built, tmp_path: Path) -> None:
+    with pytest.raises(NoAreaError, match="is cut off"):
+        load(saved(tmp_path, built.data + f"{MAPS}{IDS}"[:-3].encode()))
 
 
 def test_more_rows_counted_than_there_is_room(built: Built, tmp_path: Path) -> None:

@@ -132,7 +132,8 @@ def test_any_name_of_a_saved_program(
 ) -> None:
     path = Path(profile)
     head, _, _ = path.read_bytes().partition(MAPS.encode())
-    path.write_bytes(head + b"560000000000-560000100000 r-xp 00000000 fe:00 12    /opt/" + name)
+    line = b"560000000000-560000100000 r-xp 00000000 fe:00 12    /opt/" + name + b"\n"
+    path.write_bytes(head + line)
     assert main(["stats", profile]) == 0
     assert capsys.readouterr().out.startswith(f"{shown_name} (77) on hakmem")
     metrics = path.with_name("metrics.prom")

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from conftest import ROOT
 
+from hakmem.insight.area import NoAreaError, load
 from hakmem.insight.doctor import examine_process
 from hakmem.insight.processes import own_processes
 
@@ -109,3 +110,16 @@ def test_figures_agree_with_the_librarys_own(program: Path, tmp_path: Path) -> N
         parts = [f"small_{unit}", f"magazine_{unit}"]
         assert sum(seen[name] for name in parts) == sum(said[name] for name in parts)
     assert seen["small_blocks"] == pytest.approx(said["small_blocks"], rel=0.01)
+
+
+def test_a_profile_that_was_cut_off_is_told(library: Path, tmp_path: Path) -> None:
+    """At the end of one of its last lines, as well as anywhere else."""
+    file = tmp_path / "heap"
+    own = {"LD_PRELOAD": str(library), "HAKMEM_PROFILE_OUTPUT": str(file)}
+    subprocess.run(["cat", "/dev/null"], env=os.environ | own, check=True)
+    whole = file.read_bytes()
+    assert load(file).build_ids
+    for cut in (whole.rindex(b"end\n"), whole.rindex(b"build-id"), len(whole) - 1):
+        file.write_bytes(whole[:cut])
+        with pytest.raises(NoAreaError, match="is cut off"):
+            load(file)

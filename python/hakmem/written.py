@@ -8,12 +8,14 @@ from hakmem.errors import HakmemError
 from hakmem.terminal import legible
 
 HOLE = 4096
+SHARED, PRIVATE = 0o666, 0o600
 
 
-def write_file(path: Path, content: str | bytes, folders: bool = False) -> None:
+def write_file(path: Path, content: str | bytes, folders: bool = False, mode: int = SHARED) -> None:
     """A file of that name has its old content or the new one, whatever happens.
 
-    A device or a pipe is written as it is. `folders`: those missing above it are made.
+    A device or a pipe is written as it is. `folders`: those missing above it are made. `mode`: of
+    a new file, less the umask; one that is there keeps its own.
     """
     # Names of files come along in texts, and may be of any bytes.
     data = content.encode(errors="backslashreplace") if isinstance(content, str) else content
@@ -23,7 +25,7 @@ def write_file(path: Path, content: str | bytes, folders: bool = False) -> None:
         if path.exists() and not path.is_file():
             path.write_bytes(data)
         else:
-            _replace(path.resolve(), data)
+            _replace(path.resolve(), data, mode)
     except OSError as error:
         raise HakmemError(f"cannot write '{legible(str(path))}': {error.strerror}") from None
 
@@ -62,9 +64,10 @@ def _write_with_holes(path: Path, data: bytes) -> None:
         file.truncate(len(data))
 
 
-def _replace(path: Path, data: bytes) -> None:
+def _replace(path: Path, data: bytes, mode: int) -> None:
     part = _part(path)
     try:
+        part.touch(mode)
         _write_with_holes(part, data)
         if path.exists():
             part.chmod(path.stat().st_mode)

@@ -1,5 +1,6 @@
 """What commands write is whole or not there."""
 
+import os
 import resource
 import signal
 import stat
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hakmem.errors import HakmemError
-from hakmem.written import try_file, write_file
+from hakmem.written import PRIVATE, try_file, write_file
 
 MOST = 1 << 16
 
@@ -81,6 +82,17 @@ def test_trying_names_what_cannot_be_written(tmp_path: Path) -> None:
         try_file(tmp_path / "none" / "file")
     with pytest.raises(HakmemError, match=r"cannot write '.*/file/x': .*; name a file in a folder"):
         try_file(tmp_path / "file" / "x", folders=True)
+
+
+def test_new_file_has_the_mode_that_is_wanted(tmp_path: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        write_file(tmp_path / "shared", "x")
+        write_file(tmp_path / "private", "x", mode=PRIVATE)
+    finally:
+        os.umask(before)
+    modes = [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("shared", "private")]
+    assert modes == [0o644, 0o600]
 
 
 def test_mode_and_link_stay(tmp_path: Path) -> None:

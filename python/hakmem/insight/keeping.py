@@ -12,12 +12,13 @@ from hakmem.insight.attaching import area_of, mappings_text
 from hakmem.insight.images import first_image, read_image
 from hakmem.insight.profile import command_of, modules_of
 from hakmem.terminal import legible, say
-from hakmem.written import write_file
+from hakmem.written import PRIVATE, write_file
 
 
 def keep(target: str, path: Path) -> None:
     """Of a process id, or of a file once more."""
-    write_file(path, kept(area_of(target)))
+    # As the library's own: a command line may hold what is nobody else's business.
+    write_file(path, kept(area_of(target)), mode=PRIVATE)
     say(f"written: {legible(str(path))}")
 
 

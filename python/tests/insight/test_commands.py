@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import stat
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -274,6 +275,7 @@ def test_a_running_process_is_kept(hakmem: Run, tmp_path: Path) -> None:
     image = read_image(program)
     assert image is not None
     assert image.build_id in found.build_ids.values()
+    assert stat.S_IMODE(before.stat().st_mode) == 0o600
     assert before.stat().st_blocks * 512 < before.stat().st_size
     done = hakmem("diff", str(before), str(before), "--json")
     assert not any(stack["bytes"] for stack in json.loads(done.stdout))

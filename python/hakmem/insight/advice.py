@@ -62,9 +62,18 @@ def headline(e: Explanation, found: list[Advice]) -> str:
     live = e.share(e.bytes("live") + e.bytes("rounding")) * 100
     if live >= MOSTLY_LIVE:
         return f"nothing to gain: {live:.0f} % is live data"
-    other = e.share(e.bytes("not_ours")) * 100
+    known = [
+        f"{live:.0f} % is live data",
+        f"{e.share(e.bytes('not_ours')) * 100:.0f} % is not hakmem's",
+    ]
+    arrays = e.bytes("arrays")
+    if _worth(e, arrays):
+        known.append(
+            f"{e.share(arrays) * 100:.0f} % describes what lies in which unit, of blocks of which "
+            f"{size_text(e.untouched)} were never written to"
+        )
     return (
-        f"nothing worth an action: {live:.0f} % is live data, {other:.0f} % is not hakmem's, and "
+        f"nothing worth an action: {', '.join(known)}, and "
         f"no part of the rest is above {size_text(BYTES_LEAST)} and {SHARE_LEAST * 100:.0f} %"
     )
 
@@ -288,10 +297,13 @@ def profile(e: Explanation) -> Advice | None:
 
 def top_site(e: Explanation) -> Advice | None:
     rows = e.holdings.area.table("sites").rows()
-    best = max(range(len(rows)), key=lambda i: number(rows[i], "live_bytes"), default=None)
+    touched = [
+        number(row, "live_bytes") - e.untouched_by_site.get(i, 0) for i, row in enumerate(rows)
+    ]
+    best = max(range(len(rows)), key=touched.__getitem__, default=None)
     if best is None:
         return None
-    size = min(number(rows[best], "live_bytes"), e.bytes("live"))
+    size = min(touched[best], e.bytes("live"))
     place = frame(e, best)
     if not place or not _worth(e, size) or e.share(size) < SITE_LEAST:
         return None  # without a caller it is not one site, but all that could not be told apart

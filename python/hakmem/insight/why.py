@@ -5,7 +5,8 @@ hakmem's window is the live area's word per unit of 64 KiB. Only what happens in
 counted, not seen.
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 from hakmem.insight import elsewhere
 from hakmem.insight.area import Area
@@ -25,7 +26,7 @@ from hakmem.insight.magazines import Lengths, read_lengths, read_unsent
 from hakmem.insight.outside import not_ours, unknown_stacks
 from hakmem.insight.rows import Row, clamped
 from hakmem.insight.smaps import Mappings, Process, parse, read_pages, read_process
-from hakmem.insight.window import Presence
+from hakmem.insight.window import Presence, untouched_by_site
 from hakmem.pids import pid_of
 
 ATTEMPTS = 4
@@ -52,6 +53,7 @@ class Explanation:
     mappings: Mappings
     huge: int  # bytes of the window in huge pages
     filled: int  # at most by these, in the past as well
+    untouched_by_site: Mapping[int, int] = field(default_factory=dict)  # of its live bytes
 
     def row(self, key: str) -> Row:
         for top in self.rows:
@@ -137,6 +139,7 @@ def explain(
         mappings=process.mappings,
         huge=window.huge,
         filled=window.filled,
+        untouched_by_site=untouched_by_site(area, there),
     )
 
 

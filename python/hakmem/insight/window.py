@@ -12,6 +12,7 @@ from hakmem.insight.smaps import Pages
 UNIT = 1 << 16
 GRANULE = 1 << 21
 GRANULE_UNITS = GRANULE // UNIT
+OBJECT = 1024  # what one is counted as
 
 # What a unit's word says: kind | page of the unit << 4 | number << 8.
 NOTHING, SLAB, HEAP, SAMPLED, RUN, BIG = range(6)
@@ -36,6 +37,17 @@ class Presence:
             total += self.stretches[index].bytes_in(start, end)
             index += 1
         return total
+
+
+def untouched_by_site(area: Area, there: Presence | None) -> Counter[int]:
+    """What sampled blocks stand for that has no pages, of those that have pages of their own."""
+    found: Counter[int] = Counter()
+    for row in area.table("blocks").rows() if there is not None else ():
+        start, usable = number(row, "address"), number(row, "usable")
+        if there is not None and start and usable > UNIT:
+            untouched = usable - there.bytes_in(start, start + usable)
+            found[number(row, "site")] += untouched * number(row, "weight_objects") // OBJECT
+    return found
 
 
 @dataclass(frozen=True)

@@ -138,12 +138,15 @@ class World:
         self.unit(0, present)
         self.page["pages_dirty"] += present * PAGE
 
-    def big(self, size: int, present: int) -> None:
+    def big(self, size: int, present: int) -> int:
+        """Its address."""
         self.granule()
+        start = WINDOW + len(self.words) * UNIT
         granules = -(-size // GRANULE)
         self._granules(BIG | granules << 8, granules, present)
         self.page["big_bytes"] += size
         self.page["big_blocks"] += 1
+        return start
 
     def cached(self, granules: int, present: int) -> None:
         self.granule()

@@ -1,5 +1,7 @@
 """Each rule fires where it should, and is quiet where it must be."""
 
+from dataclasses import replace
+
 import pytest
 from synthetic_process import AREA_AT, CLASSES, MIB, PAGE, SMALL, UNIT_PAGES, World
 
@@ -321,6 +323,31 @@ def test_a_small_process_is_not_worth_advice() -> None:
     e = world.explain()
     assert advise(e) == []
     assert headline(e, []).startswith("nothing worth an action: 16 % is live data, 0 % is not")
+
+
+def test_a_site_whose_blocks_have_no_pages_is_not_blamed() -> None:
+    world = live()
+    world.usual()
+    world.site(8 * MIB, 0x7F10_0000_0101, 0x400101, 0x400201)
+    site = world.site(64 * MIB, 0x7F10_0000_0101, 0x400301, 0x400201)
+    at = world.big(64 * MIB, present=1)
+    world.sample(64 * MIB, 64 * MIB, 1, site)
+    world.blocks[-1]["address"] = at
+    e = world.explain()
+    assert e.untouched_by_site[site] == 64 * MIB - PAGE
+    assert "program+0x100" in fired(world)["top_site"].headline
+    assert (
+        "program+0x300"
+        in {a.rule: a for a in advise(world.explain(pagemap=False))}["top_site"].headline
+    )
+
+
+def test_what_describes_untouched_blocks_is_named() -> None:
+    world = live(10)
+    world.usual()
+    world.others[-2] = replace(world.others[-2], rss=20 * MIB)
+    e = world.explain()
+    assert "% describes what lies in which unit" in headline(e, [])
 
 
 def test_a_file_is_named_where_a_process_would_be() -> None:

@@ -284,6 +284,38 @@ def test_real_process(library: Path) -> None:
     assert report.version
 
 
+ECHO = """
+#include <unistd.h>
+int main(void)
+{
+    char line[6];
+    for (ssize_t n; (n = read(0, line, sizeof line)) > 0;)
+        if (write(1, line, (size_t)n) != n) return 1;
+    return 0;
+}
+"""
+
+
+@pytest.mark.parametrize(("order", "active"), [(["-lhakmem"], True), (["-lc", "-lhakmem"], False)])
+def test_who_is_linked_first_serves(
+    library: Path, tmp_path: Path, compiler: str, order: list[str], active: bool
+) -> None:
+    where = [f"-L{library.parent}", f"-Wl,-rpath,{library.parent}", "-Wl,--no-as-needed"]
+    program = compiled(compiler, tmp_path, ECHO, *where, *order)
+    with running([str(program)], {}) as pid:
+        report = examine_process(pid, library)
+    assert report.active is active
+    assert bool(said(report, "problem")) is not active
+
+
+def test_what_was_opened_later_serves_nothing(library: Path) -> None:
+    code = f"import ctypes, os; ctypes.CDLL({str(library)!r}); os.write(1, os.read(0, 6)); input()"
+    with running([sys.executable, "-c", code], {}) as pid:
+        report = examine_process(pid, library)
+    assert report.active is False
+    assert "malloc is the C library's all the same" in one(report, "problem", "library")
+
+
 def test_texts_are_what_the_library_took(library: Path) -> None:
     answer = ask(library, {"HAKMEM_RULES": "/no/rules", "HAKMEM_OUTPUT": "o" * 256})
     values = {s.name: s.value for s in answer.settings}

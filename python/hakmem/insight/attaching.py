@@ -105,7 +105,8 @@ def _not_on_hakmem(pid: int, maps: str) -> NoAreaError:
     if not maps:
         return GoneError(f"process {pid} has no memory: it has ended, or is the kernel's")
     return NotOnHakmemError(
-        f"process {pid} does not run on hakmem; start it with: hakmem run -- COMMAND"
+        f"process {pid} does not run on hakmem; start it with: hakmem run -- COMMAND (what is in "
+        f"the way of that: hakmem doctor {pid})"
     )
 
 

@@ -30,6 +30,7 @@ SHAPES_KEPT = 256
 # No profile, and no text of rules, is longer: of a device or a disk's image nobody wants all.
 PROFILE_MOST, TEXT_MOST = 1 << 30, 16 << 20
 NS_PER_MS = 1_000_000
+OBJECT = 1024  # what one is counted as
 SIZE_MOST = 1 << 57  # an address of any machine has no more bits
 PAGE_SIZES = (4 << 10, 16 << 10, 64 << 10)
 WORDS: dict[str, tuple[Literal["I", "Q"], int]] = {"u32": ("I", 4), "u64": ("Q", 8)}

@@ -133,10 +133,13 @@ def mapped_name(text: str) -> str:
     return text.replace(r"\012", "\n")
 
 
+def is_hakmem(file: str) -> bool:
+    """Does it have the library's own name?"""
+    return "libhakmem" in file.rpartition("/")[2]
+
+
 def runs_hakmem(maps: str) -> bool:
-    """Is the library mapped, under its own name?"""
-    lines = _lines_with("libhakmem", maps)
-    return any("libhakmem" in line["path"].rpartition("/")[2] for line in lines)
+    return any(is_hakmem(line["path"]) for line in _lines_with("libhakmem", maps))
 
 
 def _lines_with(text: str, maps: str) -> Iterator[re.Match[str]]:

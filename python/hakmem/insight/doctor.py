@@ -13,7 +13,14 @@ from pathlib import Path
 from hakmem.elf import gains_privilege, missing_interpreter, program_behind, read_elf
 from hakmem.errors import HakmemError
 from hakmem.insight.area import GoneError, NoAreaError
-from hakmem.insight.attaching import MAPS_LINE, attach, mapped_name, read_maps, runs_hakmem
+from hakmem.insight.attaching import (
+    MAPS_LINE,
+    attach,
+    is_hakmem,
+    mapped_name,
+    read_maps,
+    runs_hakmem,
+)
 from hakmem.insight.findings import Report
 from hakmem.insight.library_settings import Setting, ask
 from hakmem.insight.numbers import numbers_of
@@ -230,7 +237,7 @@ def _is_mapped(maps: str, files: list[Mapped], report: Report) -> bool:
         report.problem("library", "hakmem is not in this process", START_ON_HAKMEM)
         return False
     for file in files:
-        if _is_hakmem(file.name):
+        if is_hakmem(file.name):
             _mapped_library(file, report)
     return True
 
@@ -252,16 +259,12 @@ def _comes_late(proc: Proc, environment: Mapping[str, str]) -> bool:
     preloads = _preloads(environment) + _words_of(proc.root / proc.own / "root" / LD_SO_PRELOAD)
     executable = _file(proc, "exe")
     program = read_program(executable) if executable else None
-    if not environment or any(map(_is_hakmem, preloads)) or program is None:
+    if not environment or any(map(is_hakmem, preloads)) or program is None:
         return False
     for name in program.needed if program.interpreter else ():
-        if _is_hakmem(name) or name.startswith("libc."):
-            return not _is_hakmem(name)
+        if is_hakmem(name) or name.startswith("libc."):
+            return not is_hakmem(name)
     return False
-
-
-def _is_hakmem(name: str) -> bool:
-    return "libhakmem" in name.rpartition("/")[2]
 
 
 def _words_of(path: Path) -> list[str]:
@@ -285,7 +288,7 @@ def _mapped_library(file: Mapped, report: Report) -> None:
 
 def _other_mallocs(files: list[Mapped], environment: Mapping[str, str], report: Report) -> None:
     preloads = [name.rpartition("/")[2] for name in _preloads(environment)]
-    is_preloaded = any(map(_is_hakmem, preloads))
+    is_preloaded = any(map(is_hakmem, preloads))
     for file in files:
         name = file.name.rpartition("/")[2]
         if not OTHER_MALLOCS.search(name):
@@ -323,7 +326,7 @@ def _why_not(proc: Proc, environment: Mapping[str, str], report: Report) -> None
     if executable is not None:
         _can_be_preloaded(executable, None, report)
     for name in _preloads(environment):
-        if not _is_hakmem(name):
+        if not is_hakmem(name):
             continue
         report.problem(
             "library",
@@ -399,7 +402,7 @@ def _preloads(environment: Mapping[str, str]) -> list[str]:
 
 def _other_preloads(environment: Mapping[str, str], report: Report) -> None:
     for name in _preloads(environment):
-        if name == "" or _is_hakmem(name):
+        if name == "" or is_hakmem(name):
             continue
         if OTHER_MALLOCS.search(name.rpartition("/")[2]):
             report.problem(

@@ -10,14 +10,13 @@ from functools import cache
 from operator import mul
 from pathlib import Path
 
-from hakmem.insight.area import Area, Row, Table, clock_ms, number, numbers
+from hakmem.insight.area import OBJECT, Area, Row, Table, clock_ms, number, numbers
 from hakmem.insight.attaching import MAPS_LINE, mapped_name
 from hakmem.insight.processes import Status, command_name, status, thread_name
 from hakmem.insight.states import HeapState, state_name
 from hakmem.terminal import legible
 
 UNIT = 64 << 10
-OBJECT = 1024  # what one is counted as
 WRAP = 1 << 64
 ORIGINS = {0: "default", 1: "environment", 2: "program"}
 # Of heaps, and some of threads without one; each may have wrapped, their sum has not.

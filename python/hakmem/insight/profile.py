@@ -9,15 +9,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from hakmem.insight.area import Area, Row, Saved, clock_ms, number, numbers
+from hakmem.insight.area import OBJECT, Area, Row, Saved, clock_ms, number, numbers
 from hakmem.insight.attaching import area_of, mapped_name
 from hakmem.insight.confidence import FEW, Interval, Sampled, of_samples, of_total
 from hakmem.insight.numbers import numbers_of
 from hakmem.pids import pid_of
 from hakmem.terminal import in_one_line, legible
 
-# Parts of an object are counted in these.
-OBJECT = 1024
 # Freed samples by age: the upper ends of all bins but the last.
 LIFETIME_MS = (1, 10, 100, 1_000, 10_000, 100_000, 1_000_000)
 LIFETIME_NAMES = ("< 1 ms", "< 10 ms", "< 100 ms", "< 1 s", "< 10 s", "< 100 s", "< 1000 s", "more")

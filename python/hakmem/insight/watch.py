@@ -12,7 +12,7 @@ from heapq import nlargest
 from typing import Any
 
 from hakmem.errors import HakmemError
-from hakmem.insight.area import Area, number
+from hakmem.insight.area import OBJECT, Area, number
 from hakmem.insight.attaching import Places, attach
 from hakmem.insight.look import Targets
 from hakmem.insight.naming import Naming, naming_of
@@ -29,7 +29,6 @@ FEWEST_ROWS = 3
 LISTED_EVERY_S = 10.0
 DASH = "-"
 # Numbers of objects are in this many parts.
-OBJECT = 1024
 JSON_SITES = 100
 THREAD_TITLES = ("name", "state", "thread", "live", "magazines", "refills/s")
 SITE_TITLES = ("live", "blocks", "in all", "where")

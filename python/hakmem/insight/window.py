@@ -6,13 +6,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from hakmem.insight.area import Area, number
+from hakmem.insight.area import OBJECT, Area, number
 from hakmem.insight.smaps import Pages
 
 UNIT = 1 << 16
 GRANULE = 1 << 21
 GRANULE_UNITS = GRANULE // UNIT
-OBJECT = 1024  # what one is counted as
 
 # What a unit's word says: kind | page of the unit << 4 | number << 8.
 NOTHING, SLAB, HEAP, SAMPLED, RUN, BIG = range(6)
@@ -42,9 +41,11 @@ class Presence:
 def untouched_by_site(area: Area, there: Presence | None) -> Counter[int]:
     """What sampled blocks stand for that has no pages, of those that have pages of their own."""
     found: Counter[int] = Counter()
-    for row in area.table("blocks").rows() if there is not None else ():
+    if there is None:
+        return found
+    for row in area.table("blocks").rows():
         start, usable = number(row, "address"), number(row, "usable")
-        if there is not None and start and usable > UNIT:
+        if start and usable > UNIT:
             untouched = usable - there.bytes_in(start, start + usable)
             found[number(row, "site")] += untouched * number(row, "weight_objects") // OBJECT
     return found

@@ -264,13 +264,44 @@ static void put_back(struct cached c)
         drop(gone);
 }
 
+/* Of a block's granules from the `filled`-th on, which have no pages. What they were told before holds until they are
+ * told otherwise. Each change of advice along the way is a mapping more, of which a process may have 65,530. */
+static void advise(size_t granule, size_t granules, size_t filled, size_t usable,
+                   enum big_pages pages)
+{
+    static _Atomic bool
+        any;               /* relaxed: whoever gets such a granule has it from its user's thread */
+    size_t whole = filled; /* the first that is not the block's as a whole */
+    if (pages == BIG_HUGE && load_relaxed(&hak_big.live_count) < ADVISED_MOST)
+        whole = largest_of(filled, usable >> GRANULE_SHIFT);
+    if (whole == filled && pages == BIG_PLAIN && !load_relaxed(&any))
+        return;
+    store_relaxed(&any, true);
+    if (whole > filled)
+        os_advise_huge(granule_address(granule + filled), (whole - filled) << GRANULE_SHIFT, true);
+    if (whole < granules)
+        os_advise_huge(granule_address(granule + whole), (granules - whole) << GRANULE_SHIFT,
+                       false);
+}
+
+/* The same for a block's granules from the `have`-th on. */
+static HAK_COLD bool fill_block(size_t granule, size_t granules, size_t have, size_t usable,
+                                enum big_pages pages, size_t *filled)
+{
+    if (!fill_from_dirty(granule + have, granules - have, filled))
+        return false;
+    advise(granule, granules, have + *filled, usable, pages);
+    return true;
+}
+
 /* Makes a cached stretch that is too short longer by what is free behind it; if that fails it goes back. */
-static bool extend(struct cached *c, size_t granules, size_t *dirty)
+static bool extend(struct cached *c, size_t granules, size_t usable, enum big_pages pages,
+                   size_t *dirty)
 {
     bool zeroed;
-    size_t end = c->granule + c->granules, more = granules - c->granules;
-    size_t filled;
-    if (!region_extend(end, more, &zeroed) || !fill_from_dirty(end, more, &filled)) {
+    size_t more = granules - c->granules, filled;
+    if (!region_extend(c->granule + c->granules, more, &zeroed) ||
+        !fill_block(c->granule, granules, c->granules, usable, pages, &filled)) {
         put_back(*c);
         return false;
     }
@@ -281,7 +312,7 @@ static bool extend(struct cached *c, size_t granules, size_t *dirty)
     return true;
 }
 
-static void *alloc_cached(size_t granules, size_t alignment, size_t usable)
+static void *alloc_cached(size_t granules, size_t alignment, size_t usable, enum big_pages pages)
 {
     struct cached c;
     if (load_relaxed(&hak_big.cached_bytes) == 0 || !take_lock())
@@ -293,27 +324,8 @@ static void *alloc_cached(size_t granules, size_t alignment, size_t usable)
         c = cache_take_piece(SIZE_MAX);
     release_lock();
     if (shorter && c.granules != 0)
-        found = extend(&c, granules, &dirty);
+        found = extend(&c, granules, usable, pages, &dirty);
     return found ? make_block(c, usable, dirty) : NULL;
-}
-
-/* Of fresh granules. What they were told before holds until they are told otherwise. Each change of advice
- * along the way is a mapping more, of which a process may have 65,530. */
-static HAK_COLD void advise(size_t granule, size_t granules, size_t usable, enum big_pages pages)
-{
-    static _Atomic bool
-        any; /* relaxed: whoever gets such a granule has it from its user's thread */
-    void *at = granule_address(granule);
-    size_t whole = 0;
-    if (pages == BIG_HUGE && load_relaxed(&hak_big.live_count) < ADVISED_MOST)
-        whole = usable >> GRANULE_SHIFT << GRANULE_SHIFT;
-    if (whole == 0 && pages == BIG_PLAIN && !load_relaxed(&any))
-        return;
-    store_relaxed(&any, true);
-    if (whole != 0)
-        os_advise_huge(at, whole, true);
-    if (whole != granules << GRANULE_SHIFT)
-        os_advise_huge((char *)at + whole, (granules << GRANULE_SHIFT) - whole, false);
 }
 
 static void *alloc_fresh(size_t granules, size_t alignment, size_t usable, enum big_pages pages)
@@ -323,10 +335,8 @@ static void *alloc_fresh(size_t granules, size_t alignment, size_t usable, enum 
     if (granule < 0)
         return NULL;
     size_t filled;
-    if (!fill_from_dirty((size_t)granule, granules, &filled))
+    if (!fill_block((size_t)granule, granules, 0, usable, pages, &filled))
         return NULL;
-    if (filled == 0)
-        advise((size_t)granule, granules, usable, pages);
     size_t dirty = zeroed ? filled : granules;
     void *p = make_block((struct cached){(size_t)granule, granules, dirty << GRANULE_SHIFT}, usable,
                          dirty);
@@ -349,7 +359,7 @@ void *big_alloc(size_t size, size_t alignment, enum big_pages pages, bool *zeroe
 {
     size_t granules = granules_for(size), usable = round_up(size, hak_region.page_size);
     alignment = largest_of(alignment, GRANULE_SIZE);
-    void *p = alloc_cached(granules, alignment, usable);
+    void *p = alloc_cached(granules, alignment, usable, pages);
     if (p == NULL && granules == 1 && alignment == GRANULE_SIZE)
         p = alloc_whole(usable);
     if (p == NULL)

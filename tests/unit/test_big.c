@@ -266,7 +266,30 @@ static void huge_pages_are_asked_for_of_fresh_memory(void **state)
     void *whole = big_alloc(8 * MIB, 1, BIG_HUGE, &zeroed);
     told(0, 0); /* it has pages */
     release(whole);
+    assert_int_equal(big_purge(0), 8 * MIB);
     release_all(between, 2);
+    (void)big_purge(0);
+    alloc_apart(p, between, 2, 4 * MIB);
+    release_all(p, 2);
+    told_huge = told_small = 0;
+    whole = big_alloc(13 * MIB, 1, BIG_HUGE, &zeroed);
+    told(4 * MIB, 2 * MIB); /* of the part that has none */
+    release(whole);
+    (void)big_purge(0);
+    release_all(between, 2);
+}
+
+static void huge_pages_are_asked_for_behind_a_cached_stretch(void **state)
+{
+    (void)state;
+    bool zeroed;
+    void *whole = alloc(13 * MIB);
+    release(whole);
+    assert_int_equal(big_purge(4 * MIB), 10 * MIB);
+    told_huge = told_small = 0;
+    assert_ptr_equal(big_alloc(13 * MIB, 1, BIG_HUGE, &zeroed), whole);
+    told(8 * MIB, 2 * MIB);
+    release(whole);
 }
 
 static void a_block_grows_into_its_freed_neighbour(void **state)
@@ -541,6 +564,7 @@ int main(void)
         cmocka_unit_test_setup(a_piece_that_is_too_long_is_cut, empty_cache),
         cmocka_unit_test_setup(what_was_moved_and_dropped_does_not_count, empty_cache),
         cmocka_unit_test_setup(huge_pages_are_asked_for_of_fresh_memory, empty_cache),
+        cmocka_unit_test_setup(huge_pages_are_asked_for_behind_a_cached_stretch, empty_cache),
         cmocka_unit_test_setup(a_block_grows_into_its_freed_neighbour, empty_cache),
         cmocka_unit_test_setup(the_cache_is_bounded, empty_cache),
         cmocka_unit_test_setup(purge_keeps_the_newest, empty_cache),

@@ -22,6 +22,7 @@ STEPS = (
     "magazine_max:256",
     "huge_pages:0",
     "huge_min:8M",
+    "huge_blocks:always",
     "huge_blocks:learnt",
     "prefault:0",
     "whale_capacity:8",

@@ -59,7 +59,7 @@ HAK_INLINE live_u64 *counters_of(struct live_heaps *row)
 /* Where arrays of slots come from: powers of two, cut from what is left of the heap's unit and then from
  * further ones, kept by length when given back. Its thread's, under the heap's lock, so that a fork
  * finds it whole. All zeros is one from which nothing has been taken. */
-enum { SLOT_LENGTHS = 12, SLOTS_MOST = 1 << (SLOT_LENGTHS - 1) };
+enum { SLOT_LENGTHS = 13, SLOTS_MOST = 1 << (SLOT_LENGTHS - 1) };
 struct slot_arena {
     void **next, **limit;       /* not cut yet */
     void **given[SLOT_LENGTHS]; /* linked through their first slot */

@@ -186,7 +186,7 @@ static void forget_slots(void)
 /* Takes n blocks and gives them back. */
 static void swing(uint32_t class, size_t n)
 {
-    static void *blocks[4096];
+    static void *blocks[9000];
     assert_true(n <= sizeof blocks / sizeof blocks[0]);
     for (size_t i = 0; i < n; i++)
         blocks[i] = alloc(class);
@@ -371,16 +371,16 @@ static void blocks_of_pages_have_a_budget_that_heaps_share(void **state)
     heap->paged_bytes = 0;
 }
 
-static uint32_t capacity_after_swings(const char *magazines, bool learn)
+static uint32_t capacity_after_swings(size_t size, size_t blocks, const char *magazines, bool learn)
 {
-    enum { SWING = 900, TURNS = 40 };
-    uint32_t class = class_for(80);
+    enum { TURNS = 40 };
+    uint32_t class = class_for(size);
     struct options before = hak_options;
     forget_slots();
     assert_null(option_set("magazines", strlen("magazines"), magazines, strlen(magazines)));
     hak_options.learn = learn;
     for (int i = 0; i < TURNS; i++)
-        swing(class, SWING);
+        swing(class, blocks);
     uint32_t slots = capacity(class);
     give_all_back(class);
     hak_options = before;
@@ -391,10 +391,11 @@ static void how_long_magazines_become_is_a_setting(void **state)
 {
     (void)state;
     uint32_t first = hak_classes[class_for(80)].slots;
-    assert_int_equal(capacity_after_swings("fixed", true), first);
-    assert_int_equal(capacity_after_swings("learnt", false), first);
-    assert_int_equal(capacity_after_swings("learnt", true), 1024);
-    assert_int_equal(capacity_after_swings("longest", false), 1024);
+    assert_int_equal(capacity_after_swings(80, 900, "fixed", true), first);
+    assert_int_equal(capacity_after_swings(80, 900, "learnt", false), first);
+    assert_int_equal(capacity_after_swings(80, 900, "learnt", true), 1024);
+    assert_int_equal(capacity_after_swings(80, 900, "longest", false), 1024);
+    assert_int_equal(capacity_after_swings(16, 9000, "learnt", true), SLOTS_MOST);
 }
 
 /* As many magazines grow as with what is learnt, but any. */
@@ -490,7 +491,7 @@ static void growing_alone_makes_no_long_magazine(void **state)
     (void)state;
     uint32_t class = class_for(112);
     forget_slots();
-    static void *blocks[4096];
+    static void *blocks[9000];
     for (size_t i = 0; i < 4096; i++)
         blocks[i] = alloc(class);
     assert_int_equal(capacity(class), 64);

@@ -80,13 +80,13 @@ static void counts_have_bounds_and_no_suffix(void **state)
     (void)state;
     assert_null(set("magazine_max", "2"));
     assert_int_equal(hak_options.magazine_max, 2);
-    assert_null(set("magazine_max", "2048"));
-    assert_int_equal(hak_options.magazine_max, 2048);
+    assert_null(set("magazine_max", "4096"));
+    assert_int_equal(hak_options.magazine_max, 4096);
     assert_string_equal(set("magazine_max", "1"), "is out of range");
-    assert_string_equal(set("magazine_max", "2049"), "is out of range");
+    assert_string_equal(set("magazine_max", "4097"), "is out of range");
     assert_string_equal(set("magazine_max", "2k0"), "is not a number");
     assert_string_equal(set("magazine_max", ""), "is not a number");
-    assert_int_equal(hak_options.magazine_max, 2048);
+    assert_int_equal(hak_options.magazine_max, 4096);
 }
 
 static void switches_know_three_ways_to_say_it(void **state)

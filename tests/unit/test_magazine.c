@@ -491,7 +491,7 @@ static void growing_alone_makes_no_long_magazine(void **state)
     (void)state;
     uint32_t class = class_for(112);
     forget_slots();
-    static void *blocks[9000];
+    static void *blocks[4096];
     for (size_t i = 0; i < 4096; i++)
         blocks[i] = alloc(class);
     assert_int_equal(capacity(class), 64);

@@ -284,7 +284,7 @@ static void advise(size_t granule, size_t granules, size_t filled, size_t usable
                        false);
 }
 
-/* The same for a block's granules from the `have`-th on. */
+/* A block's granules from the `have`-th on, with advice for those that get no pages here. */
 static HAK_COLD bool fill_block(size_t granule, size_t granules, size_t have, size_t usable,
                                 enum big_pages pages, size_t *filled)
 {

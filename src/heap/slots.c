@@ -7,6 +7,7 @@
 
 /* free looks at the slot behind the last one of an empty magazine: these bytes keep it in the unit. */
 enum { MARGIN = 64 };
+_Static_assert(SLOTS_MOST * sizeof(void *) + MARGIN <= UNIT_SIZE, "the longest array fits a unit");
 
 /* In the build `secure` a heap's units lie between units that nobody may access, so that what runs out of a slab does not
  * run into them. Each pair costs mappings, so there are only so many. */

@@ -286,7 +286,7 @@ static void advise(size_t granule, size_t granules, size_t filled, size_t usable
 
 /* A block's granules from the `have`-th on, with advice for those that get no pages here. */
 static HAK_COLD bool fill_block(size_t granule, size_t granules, size_t have, size_t usable,
-                                enum big_pages pages, size_t *filled)
+                                    enum big_pages pages, size_t *filled)
 {
     if (!fill_from_dirty(granule + have, granules - have, filled))
         return false;
@@ -428,7 +428,8 @@ static size_t take_behind(size_t granule, size_t granules)
 }
 
 /* Longer where it is. */
-static bool extend_block(size_t granule, struct slab *s, size_t granules)
+static bool extend_block(size_t granule, struct slab *s, size_t granules, size_t usable,
+                         enum big_pages pages)
 {
     bool zeroed;
     size_t end = granule + s->granules, more = granules - s->granules;
@@ -436,7 +437,7 @@ static bool extend_block(size_t granule, struct slab *s, size_t granules)
     if (cached < more) {
         size_t rest = more - cached;
         if (!region_extend(end + cached, rest, &zeroed) ||
-            !fill_from_dirty(end + cached, rest, &filled)) {
+            !fill_block(granule, granules, s->granules + cached, usable, pages, &filled)) {
             if (cached > 0)
                 put_back((struct cached){end, cached, cached << GRANULE_SHIFT});
             return false;
@@ -464,7 +465,8 @@ static void move_back(size_t granule, size_t to, size_t granules, size_t done)
 }
 
 /* Moves page tables instead of bytes. */
-static void *move(size_t granule, struct slab *s, size_t granules, size_t usable)
+static void *move(size_t granule, struct slab *s, size_t granules, size_t usable,
+                  enum big_pages pages)
 {
     bool zeroed;
     enum outcome last = MOVED;
@@ -474,7 +476,7 @@ static void *move(size_t granule, struct slab *s, size_t granules, size_t usable
     ptrdiff_t to = region_take(granules, GRANULE_SIZE, &zeroed);
     if (to < 0)
         return NULL;
-    if (!fill_from_dirty((size_t)to + old, granules - old, &filled)) {
+    if (!fill_block((size_t)to, granules, old, usable, pages, &filled)) {
         drop((struct cached){(size_t)to, old, 0});
         return NULL;
     }
@@ -503,10 +505,11 @@ static void purge_rest(size_t granule, struct slab *s)
 }
 
 /* Where it is, if it can. */
-static void *resize_granules(size_t granule, struct slab *s, size_t granules, size_t usable)
+static void *resize_granules(size_t granule, struct slab *s, size_t granules, size_t usable,
+                             enum big_pages pages)
 {
-    if (granules > s->granules && !extend_block(granule, s, granules))
-        return move(granule, s, granules, usable);
+    if (granules > s->granules && !extend_block(granule, s, granules, usable, pages))
+        return move(granule, s, granules, usable, pages);
     if (granules < s->granules)
         shrink(granule, s, granules);
     set_touched(s, least_of(granules << GRANULE_SHIFT, touched_bytes(s)));
@@ -518,11 +521,11 @@ static void *resize_granules(size_t granule, struct slab *s, size_t granules, si
     return granule_address(granule);
 }
 
-void *big_resize(size_t unit, size_t size)
+void *big_resize(size_t unit, size_t size, enum big_pages pages)
 {
     struct slab *s = slab_at(unit);
     size_t before = s->size, usable = round_up(size, hak_region.page_size);
-    void *p = resize_granules(unit / GRANULE_UNITS, s, granules_for(size), usable);
+    void *p = resize_granules(unit / GRANULE_UNITS, s, granules_for(size), usable, pages);
     if (p != NULL)
         account(usable, before, 0);
     return p;

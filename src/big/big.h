@@ -25,9 +25,9 @@ HAK_INLINE size_t big_dirty_bytes(const void *p)
 /* The unit's word said WORD_BIG. False if another thread freed it first. */
 bool big_free(size_t unit);
 
-/* Makes the block `size` bytes (above RUN_MAX), where it is or by moving its pages; NULL: cannot,
- * and the block is as it was. */
-void *big_resize(size_t unit, size_t size);
+/* Makes the block `size` bytes (above RUN_MAX), where it is or by moving its pages, with such `pages` where it grows; NULL:
+ * cannot, and the block is as it was. */
+void *big_resize(size_t unit, size_t size, enum big_pages pages);
 
 /* Gives cached blocks back, oldest first, until at most `keep` bytes are cached. Returns the bytes
  * whose pages the kernel took. */

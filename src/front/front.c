@@ -80,11 +80,15 @@ static void *alloc_class(uint32_t class, size_t size, bool *zeroed)
     return p;
 }
 
+HAK_NOINLINE enum big_pages plan_pages(size_t size, bool grows)
+{
+    return pressure_is(PRESSURE_NEAR) ? BIG_PLAIN : touch_plan(size, grows);
+}
+
 static HAK_NOINLINE void *alloc_big(size_t size, size_t alignment, bool *zeroed)
 {
     struct decision d;
-    enum big_pages pages = pressure_is(PRESSURE_NEAR) ? BIG_PLAIN : touch_plan(size);
-    void *p = big_alloc(size, alignment, pages, zeroed);
+    void *p = big_alloc(size, alignment, plan_pages(size, false), zeroed);
     if (p != NULL && touch_try(p, (enum big_pages)slab_at(unit_of(p))->pages, &d))
         purge_log(&d);
     purge_note_big();

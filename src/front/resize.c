@@ -88,7 +88,7 @@ static HAK_NOINLINE void *resize_pages(void *p, uintptr_t word, size_t old, size
         q = run_resize(h, unit_of(p), size) ? p : NULL;
     else if (word == WORD_BIG && keeps_kind(RUN_MAX, old, size) && size <= PTRDIFF_MAX) {
         s->pages = BIG_PLAIN;
-        q = big_resize(unit_of(p), size);
+        q = big_resize(unit_of(p), size, plan_pages(size, true));
         purge_note_big();
     }
     if (sampled && sampled_settle(record, q == NULL))

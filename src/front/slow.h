@@ -15,6 +15,9 @@ void *pages_or_fail(size_t size, size_t alignment, bool *zeroed);
 /* Remembers a block of pages, which has been counted, if it is a sample. h: the calling thread's heap; NULL: none. */
 void note_pages(struct heap *h, void *p, size_t size);
 
+/* Which pages a big block of that size is to have, or what one has more that grows to it. */
+enum big_pages plan_pages(size_t size, bool grows);
+
 /* Clears the first n bytes of a block that is whole pages and may read as zeros in part. Returns it. */
 void *clear_pages(char *p, size_t n);
 

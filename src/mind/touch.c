@@ -104,10 +104,16 @@ static bool is_whole(uint16_t key)
     return (load_relaxed(&sizes[key].known) & IS_WHOLE) != 0;
 }
 
-static enum big_pages learnt_plan(uint16_t key)
+/* Of a fresh block, whether it is one that is looked at when it is freed. */
+static bool is_to_be_looked_at(uint16_t key)
 {
     uint32_t turn = add_relaxed(&sizes[key].fresh, 1);
-    if (looks_of(load_relaxed(&sizes[key].known)) < LOOKED_ENOUGH || turn % LOOK_EVERY == 0)
+    return looks_of(load_relaxed(&sizes[key].known)) < LOOKED_ENOUGH || turn % LOOK_EVERY == 0;
+}
+
+static enum big_pages learnt_plan(uint16_t key, bool grows)
+{
+    if (!grows && is_to_be_looked_at(key))
         return BIG_LOOKED_AT;
     if (hak_options.huge_blocks == BLOCKS_SHUFFLED)
         key = shuffled(key);
@@ -116,13 +122,13 @@ static enum big_pages learnt_plan(uint16_t key)
     return load_relaxed(&huge_is_cheaper) ? BIG_HUGE : BIG_SMALL;
 }
 
-enum big_pages touch_plan(size_t size)
+enum big_pages touch_plan(size_t size, bool grows)
 {
     if (size < GRANULE_SIZE || !hak_options.huge_pages || hak_options.huge_blocks == BLOCKS_OFF)
         return BIG_PLAIN;
     if (hak_options.huge_blocks == BLOCKS_ALWAYS)
         return BIG_HUGE;
-    return hak_options.learn ? learnt_plan(keep_key_of_size(size)) : BIG_PLAIN;
+    return hak_options.learn ? learnt_plan(keep_key_of_size(size), grows) : BIG_PLAIN;
 }
 
 uint32_t touch_cost(uint16_t key)

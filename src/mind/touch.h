@@ -12,8 +12,8 @@
 #include "big/big.h"
 #include "mind/log.h"
 
-/* Which pages a fresh block of the size is to have. */
-enum big_pages touch_plan(size_t size);
+/* Which pages a fresh block of the size is to have, or what one has more that grows to it. */
+enum big_pages touch_plan(size_t size, bool grows);
 
 /* What the first touch of blocks of a size key costs now: as much as that of small pages, or a part of it. */
 enum { TOUCH_COST_SMALL = 256 };

@@ -292,6 +292,30 @@ static void huge_pages_are_asked_for_behind_a_cached_stretch(void **state)
     release(whole);
 }
 
+/* Where it is, behind pages of the cache, and elsewhere. */
+static void huge_pages_are_asked_for_where_a_block_grows(void **state)
+{
+    (void)state;
+    char *p = alloc(16 * MIB);
+    release(p);
+    (void)big_purge(0);
+    assert_ptr_equal(alloc(4 * MIB), p);
+    told_huge = told_small = 0;
+    assert_ptr_equal(big_resize(unit_of(p), 9 * MIB, BIG_HUGE), p);
+    told(4 * MIB, 2 * MIB);
+    void *next = big_alloc(2 * MIB, 1, BIG_PLAIN, &(bool){false});
+    if (next != p + 10 * MIB || !region_can_forget())
+        skip(); /* somebody else's mapping lies there */
+    told_huge = told_small = 0;
+    char *q = big_resize(unit_of(p), 20 * MIB, BIG_HUGE);
+    assert_ptr_not_equal(q, p);
+    told(10 * MIB, 0); /* its own pages come with it */
+    assert_ptr_equal(big_resize(unit_of(q), 20 * MIB - 4096, BIG_HUGE), q);
+    told(0, 0);
+    release(q);
+    release(next);
+}
+
 static void a_block_grows_into_its_freed_neighbour(void **state)
 {
     (void)state;
@@ -301,13 +325,13 @@ static void a_block_grows_into_its_freed_neighbour(void **state)
     stamp(p, 4 * MIB);
     stamp(next, 8 * MIB);
     release(next);
-    assert_ptr_equal(big_resize(unit_of(p), 9 * MIB / 2), p);
+    assert_ptr_equal(big_resize(unit_of(p), 9 * MIB / 2, BIG_PLAIN), p);
     assert_true(has_stamp(p, 4 * MIB));
     assert_true(has_stamp((char *)p + 4 * MIB, 2 * MIB)); /* its pages */
     assert_int_equal(big_cached_bytes(), 6 * MIB);
     assert_int_equal(slab_at(unit_of(p))->touched * hak_region.page_size,
                      6 * MIB); /* all that it has got */
-    assert_ptr_equal(big_resize(unit_of(p), 12 * MIB), p);
+    assert_ptr_equal(big_resize(unit_of(p), 12 * MIB, BIG_PLAIN), p);
     assert_int_equal(big_cached_bytes(), 0);
     release(p);
 }
@@ -404,13 +428,13 @@ static void resize_in_place(void **state)
     size_t bytes = big_live_bytes();
     char *p = alloc(20 * MIB);
     stamp(p, 20 * MIB);
-    assert_ptr_equal(big_resize(unit_of(p), 6 * MIB), p);
+    assert_ptr_equal(big_resize(unit_of(p), 6 * MIB, BIG_PLAIN), p);
     assert_true(has_stamp(p, 6 * MIB));
     assert_int_equal(big_live_bytes(), bytes + 6 * MIB);
-    assert_ptr_equal(big_resize(unit_of(p), 20 * MIB), p);
+    assert_ptr_equal(big_resize(unit_of(p), 20 * MIB, BIG_PLAIN), p);
     assert_true(has_stamp(p, 6 * MIB));
     stamp(p, 20 * MIB); /* all of it is there */
-    assert_ptr_equal(big_resize(unit_of(p), 20 * MIB - 1), p);
+    assert_ptr_equal(big_resize(unit_of(p), 20 * MIB - 1, BIG_PLAIN), p);
     assert_int_equal(big_live_bytes(), bytes + 20 * MIB);
     release(p);
     assert_int_equal(big_live_bytes(), bytes);
@@ -428,11 +452,11 @@ static void what_lies_behind_a_shorter_one_counts(void **state)
     release(p);
     assert_int_equal(big_cached_bytes(), 4 * MIB);
     assert_ptr_equal(big_alloc(4 * MIB, 1, BIG_PLAIN, &zeroed), p);
-    assert_ptr_equal(big_resize(unit_of(p), 3 * MIB), p); /* as many granules */
+    assert_ptr_equal(big_resize(unit_of(p), 3 * MIB, BIG_PLAIN), p); /* as many granules */
     release(p);
     assert_int_equal(big_cached_bytes(), 4 * MIB);
     assert_ptr_equal(big_alloc(3 * MIB, 1, BIG_PLAIN, &zeroed), p);
-    assert_ptr_equal(big_resize(unit_of(p), 2 * MIB), p); /* the rest goes by itself */
+    assert_ptr_equal(big_resize(unit_of(p), 2 * MIB, BIG_PLAIN), p); /* the rest goes by itself */
     assert_int_equal(big_cached_bytes(), 2 * MIB);
     release(p);
     assert_int_equal(big_cached_bytes(), 4 * MIB);
@@ -450,9 +474,9 @@ static void much_behind_a_block_that_shrinks_goes_back(void **state)
     bool zeroed;
     char *p = alloc(4 * MIB);
     stamp(p, 4 * MIB);
-    assert_ptr_equal(big_resize(unit_of(p), 7 * MIB / 2), p); /* an eighth of it */
+    assert_ptr_equal(big_resize(unit_of(p), 7 * MIB / 2, BIG_PLAIN), p); /* an eighth of it */
     assert_int_equal(resident_behind(p, 7 * MIB / 2), MIB / 2);
-    assert_ptr_equal(big_resize(unit_of(p), 5 * MIB / 2), p);
+    assert_ptr_equal(big_resize(unit_of(p), 5 * MIB / 2, BIG_PLAIN), p);
     assert_int_equal(resident_behind(p, 5 * MIB / 2), 0);
     assert_true(has_stamp(p, 5 * MIB / 2));
     release(p);
@@ -472,7 +496,7 @@ static void resize_moves_if_it_must(void **state)
     bool mine = region_extend(granule + 2, 1, &zeroed); /* else somebody else is there */
     stamp(p, 4 * MIB);
     size_t bytes = big_live_bytes(), blocks = big_live_count();
-    void *q = big_resize(unit_of(p), 30 * MIB);
+    void *q = big_resize(unit_of(p), 30 * MIB, BIG_PLAIN);
     assert_non_null(q);
     assert_ptr_not_equal(q, p);
     assert_true(has_stamp(q, 4 * MIB));
@@ -508,7 +532,7 @@ static void failing_resize_leaves_the_block(void **state)
     void *p = alloc(4 * MIB);
     stamp(p, 4 * MIB);
     size_t bytes = big_live_bytes();
-    assert_null(big_resize(unit_of(p), PTRDIFF_MAX));
+    assert_null(big_resize(unit_of(p), PTRDIFF_MAX, BIG_PLAIN));
     assert_int_equal(big_live_bytes(), bytes);
     assert_int_equal(unit_word(unit_of(p)), WORD_BIG);
     assert_true(has_stamp(p, 4 * MIB));
@@ -565,6 +589,7 @@ int main(void)
         cmocka_unit_test_setup(what_was_moved_and_dropped_does_not_count, empty_cache),
         cmocka_unit_test_setup(huge_pages_are_asked_for_of_fresh_memory, empty_cache),
         cmocka_unit_test_setup(huge_pages_are_asked_for_behind_a_cached_stretch, empty_cache),
+        cmocka_unit_test_setup(huge_pages_are_asked_for_where_a_block_grows, empty_cache),
         cmocka_unit_test_setup(a_block_grows_into_its_freed_neighbour, empty_cache),
         cmocka_unit_test_setup(the_cache_is_bounded, empty_cache),
         cmocka_unit_test_setup(purge_keeps_the_newest, empty_cache),

@@ -113,7 +113,7 @@ static void *resize_with_refusal(char **p, int move, enum target becomes)
     take_granules(granule_behind(*p, 6 * MIB), 1);
     stamp(*p, 6 * MIB);
     refuse_move(move, becomes);
-    return big_resize(unit_of(*p), 40 * MIB);
+    return big_resize(unit_of(*p), 40 * MIB, BIG_PLAIN);
 }
 
 static void a_refused_move_of_a_block_is_a_copy(void **state)
@@ -195,7 +195,7 @@ static void the_old_line_may_be_anothers(void **state)
     stamp(p, 4 * MIB);
     take_granules(granule + 2, 1);
     when_forgotten = begin_slab;
-    char *q = big_resize(unit_of(p), 6 * MIB);
+    char *q = big_resize(unit_of(p), 6 * MIB, BIG_PLAIN);
     assert_true(q != NULL && q != p && when_forgotten == NULL);
     assert_true(has_stamp(q, 4 * MIB));
     size_t before = big_cached_bytes();
@@ -219,7 +219,7 @@ static void large_blocks_move_as_often_as_small_ones(void **state)
             skip(); /* memory must not be promised here */
         take_granules(granule_behind(p, 1024 * MIB), 1);
         *p = 'x';
-        char *q = big_resize(unit_of(p), 1100 * MIB);
+        char *q = big_resize(unit_of(p), 1100 * MIB, BIG_PLAIN);
         if (q == NULL && overcommit_is_strict())
             skip();
         assert_non_null(q);

@@ -60,7 +60,7 @@ static uint32_t planned(size_t size, enum big_pages pages, uint32_t blocks)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < blocks; i++)
-        count += touch_plan(size) == pages;
+        count += touch_plan(size, false) == pages;
     return count;
 }
 
@@ -68,7 +68,7 @@ static void the_first_blocks_are_looked_at(void **state)
 {
     (void)state;
     assert_int_equal(planned(2 * MIB, BIG_LOOKED_AT, 100), 100);
-    assert_int_equal(touch_plan(2 * MIB - 1), BIG_PLAIN);
+    assert_int_equal(touch_plan(2 * MIB - 1, false), BIG_PLAIN);
 }
 
 static void a_size_that_is_touched_as_a_whole_gets_huge_pages(void **state)
@@ -83,6 +83,8 @@ static void a_size_that_is_touched_as_a_whole_gets_huge_pages(void **state)
     assert_int_equal(last.episodes, 4);
     assert_int_equal(planned(size, BIG_HUGE, 640), 630);
     assert_int_equal(planned(size, BIG_LOOKED_AT, 640), 10);
+    assert_int_equal(touch_plan(size, true), BIG_HUGE);
+    assert_int_equal(touch_plan(2 * size, true), BIG_PLAIN); /* nothing is known of those */
 }
 
 static void the_cheaper_pages_are_chosen(void **state)
@@ -195,8 +197,8 @@ static void shuffled_pages_say_nothing(void **state)
     hak_options.huge_blocks = SHUFFLED;
     uint32_t huge[2] = {0};
     for (int i = 0; i < 320; i++) {
-        huge[0] += touch_plan(64 * MIB) == BIG_HUGE;
-        huge[1] += touch_plan(128 * MIB) == BIG_HUGE;
+        huge[0] += touch_plan(64 * MIB, false) == BIG_HUGE;
+        huge[1] += touch_plan(128 * MIB, false) == BIG_HUGE;
     }
     assert_true(huge[1] > 100);
     assert_true(huge[0] < 100);

@@ -35,12 +35,17 @@ static struct {
     bool is_limited;          /* a limit on address space was set before the start */
     bool reserved;            /* window and side arrays are reserved, not only chosen */
     size_t first_free;        /* no free granule below */
-    _Atomic size_t top;       /* one past the highest granule ever taken */
+    _Atomic size_t top;       /* one past the highest granule ever taken or mapped */
     size_t committed;         /* granules whose side arrays are usable, but for supers */
     size_t with_super;        /* granules that have one */
     char *words_at, *maps_at; /* where the pairs of side arrays meet */
     uintptr_t arrays, arrays_end;
 } region;
+
+/* A bit per granule, set where it is not free: what the search looks at. Under the lock. */
+enum { BITS = 64 };
+static uint64_t
+    busy[(WINDOW_MAX >> GRANULE_SHIFT) / BITS + 1]; /* what follows a word is looked at */
 
 /* ---- choosing the window ---- */
 
@@ -301,58 +306,89 @@ static bool commit_side_arrays(size_t granules)
 
 /* ---- granules ---- */
 
-static enum granule_state state_of(size_t granule)
-{
-    return granule < region.with_super ? (enum granule_state)super_at(granule)->state
-                                       : GRANULE_UNMAPPED;
-}
-
 static bool state_is_free(enum granule_state s)
 {
     return s == GRANULE_UNMAPPED || s == GRANULE_CLEAN || s == GRANULE_USED;
 }
 
-/* Which free granules will do. */
-enum among { ANY, MAPPED };
-
-static bool is_free(size_t granule, enum among among)
+static void set_states(size_t first, size_t n, enum granule_state s)
 {
-    enum granule_state s = state_of(granule);
-    return state_is_free(s) && (among == ANY || s != GRANULE_UNMAPPED);
+    for (size_t i = first; i < first + n; i++) {
+        uint64_t bit = (uint64_t)1 << (i % BITS);
+        super_at(i)->state = (uint8_t)s;
+        busy[i / BITS] = (busy[i / BITS] & ~bit) | (state_is_free(s) ? 0 : bit);
+    }
 }
 
-static size_t free_run_at(size_t first, size_t wanted, enum among among)
+/* The first granule from `at` on that is not free; `end`: there is none. */
+static size_t next_busy(size_t at, size_t end)
 {
-    size_t n = 0;
-    while (n < wanted && first + n < hak_region.granules && is_free(first + n, among))
+    while (at < end) {
+        uint64_t rest = busy[at / BITS] >> (at % BITS);
+        if (rest != 0)
+            return least_of(end, at + (size_t)__builtin_ctzll(rest));
+        at += BITS - at % BITS;
+    }
+    return end;
+}
+
+/* Where in a word of granules n free ones begin, which may go on into the next word: of so many that follow on each other it is known
+ * which do twice as many. */
+static uint64_t begins_of_free(size_t word, size_t n)
+{
+    uint64_t low = ~busy[word], high = ~busy[word + 1];
+    for (size_t have = 1, more; have < n; have += more) {
+        more = least_of(have, n - have); /* n is at most BITS, so less than that */
+        low &= low >> more | high << (BITS - more);
+        high &= high >> more;
+    }
+    return low;
+}
+
+static bool is_aligned(size_t granule, size_t alignment)
+{
+    return ((uintptr_t)granule_address(granule) & (alignment - 1)) == 0;
+}
+
+/* Lowest fit: keeps the heap dense and the top quiet. */
+static ptrdiff_t find_free(size_t n, size_t alignment)
+{
+    size_t end = hak_region.granules, at = region.first_free, taken;
+    while (n <= end && at <= end - n) {
+        size_t word = at / BITS;
+        uint64_t begins = begins_of_free(word, least_of(n, BITS)) & UINT64_MAX << (at % BITS);
+        if (begins == 0) {
+            at = (word + 1) * BITS;
+            if (busy[word] == UINT64_MAX && region.first_free / BITS == word)
+                region.first_free = at;
+            continue;
+        }
+        at = word * BITS + (size_t)__builtin_ctzll(begins);
+        taken = next_busy(at, at + n);
+        if (taken == at + n && is_aligned(at, alignment))
+            return (ptrdiff_t)at;
+        at = taken == at + n ? at + 1 : taken + 1;
+    }
+    return REGION_NONE;
+}
+
+/* Of granules below the top. */
+static size_t mapped_run_at(size_t first, size_t wanted)
+{
+    size_t n = 0, most = least_of(wanted, region_top() - first);
+    while (n < most && region_is_free(first + n) && super_at(first + n)->state != GRANULE_UNMAPPED)
         n++;
     return n;
 }
 
-/* Lowest fit: keeps the heap dense and the top quiet. */
-static ptrdiff_t find_free(size_t n, size_t alignment, enum among among)
+/* The same among those that are mapped. */
+static HAK_COLD ptrdiff_t find_mapped(size_t n, size_t alignment)
 {
-    size_t end = among == MAPPED ? region_top() : hak_region.granules;
-    size_t step = alignment > GRANULE_SIZE ? alignment >> GRANULE_SHIFT : 1;
-    size_t phase = (hak_region.base >> GRANULE_SHIFT) & (step - 1);
-    while (region.first_free < hak_region.granules && !is_free(region.first_free, ANY))
-        region.first_free++;
-    size_t at = region.first_free;
-    for (;;) {
-        at += (step - ((at + phase) & (step - 1))) & (step - 1);
-        if (at >= end || n > end - at)
-            return REGION_NONE;
-        size_t found = free_run_at(at, n, among);
-        if (found == n)
+    for (size_t at = region.first_free; at < region_top(); at++) {
+        if (is_aligned(at, alignment) && mapped_run_at(at, n) == n)
             return (ptrdiff_t)at;
-        at += found + 1;
     }
-}
-
-static void set_states(size_t first, size_t n, enum granule_state s)
-{
-    for (size_t i = first; i < first + n; i++)
-        super_at(i)->state = (uint8_t)s;
+    return REGION_NONE;
 }
 
 static enum os_result map_granules(size_t first, size_t n)
@@ -370,7 +406,7 @@ static HAK_COLD void mark_foreign(size_t first, size_t n)
         enum os_result got = map_granules(i, 1);
         if (got == OS_OK)
             os_unmap(granule_address(i), GRANULE_SIZE);
-        super_at(i)->state = got == OS_TAKEN ? GRANULE_FOREIGN : GRANULE_UNMAPPED;
+        set_states(i, 1, got == OS_TAKEN ? GRANULE_FOREIGN : GRANULE_UNMAPPED);
     }
 }
 
@@ -378,9 +414,9 @@ static bool granules_free_to_busy(size_t first, size_t n)
 {
     bool zeroed = true;
     for (size_t i = first; i < first + n; i++) {
-        enum granule_state s = state_of(i);
+        enum granule_state s = (enum granule_state)super_at(i)->state;
         zeroed = zeroed && s != GRANULE_USED;
-        super_at(i)->state = s == GRANULE_UNMAPPED ? GRANULE_MAPPING : GRANULE_MAPPED;
+        set_states(i, 1, s == GRANULE_UNMAPPED ? GRANULE_MAPPING : GRANULE_MAPPED);
     }
     return zeroed;
 }
@@ -389,9 +425,9 @@ static HAK_COLD void granules_busy_to_free(size_t first, size_t n)
 {
     for (size_t i = first; i < first + n; i++) {
         if (super_at(i)->state == GRANULE_MAPPED)
-            super_at(i)->state = GRANULE_USED;
+            set_states(i, 1, GRANULE_USED);
         else if (super_at(i)->state == GRANULE_MAPPING)
-            super_at(i)->state = GRANULE_UNMAPPED;
+            set_states(i, 1, GRANULE_UNMAPPED);
     }
     if (first < region.first_free)
         region.first_free = first;
@@ -429,13 +465,34 @@ static void raise_top(size_t top)
         store_release(&region.top, top); /* release: the side arrays below it are committed */
 }
 
-static ptrdiff_t take_among(enum among among, size_t n, size_t alignment, bool *zeroed)
+/* What describes the granules. What nothing describes yet is mapped before: of what the kernel refuses nothing needs to be described, and
+ * that may be more than all memory. Where somebody else's mapping lies is seen later. */
+static bool describe(size_t first, size_t n)
+{
+    size_t end = first + n, fresh = largest_of(first, region.with_super);
+    if (end <= region.committed && end <= region.with_super)
+        return true;
+    enum os_result got = fresh < end ? map_granules(fresh, end - fresh) : OS_TAKEN;
+    if (got == OS_NO_MEMORY)
+        return false;
+    bool done = commit_side_arrays(end);
+    if (got == OS_OK && done) {
+        set_states(fresh, end - fresh, GRANULE_CLEAN);
+        raise_top(end); /* below it they are found, also if the others are refused */
+    } else if (got == OS_OK && !region.reserved)
+        os_unmap(granule_address(fresh), (end - fresh) << GRANULE_SHIFT);
+    return done;
+}
+
+typedef ptrdiff_t finder(size_t n, size_t alignment);
+
+static ptrdiff_t take_found(finder *find, size_t n, size_t alignment, bool *zeroed)
 {
     enum os_result result;
     ptrdiff_t first;
     do {
-        first = find_free(n, alignment, among);
-        if (first < 0 || !commit_side_arrays((size_t)first + n))
+        first = find(n, alignment);
+        if (first < 0 || !describe((size_t)first, n))
             return REGION_NONE;
         result = take_range((size_t)first, n, zeroed);
     } while (result == OS_TAKEN);
@@ -449,7 +506,7 @@ static ptrdiff_t take_among(enum among among, size_t n, size_t alignment, bool *
 static HAK_COLD void unmap_free(void)
 {
     for (size_t at = 0, n; at < region_top(); at += n + 1) {
-        n = free_run_at(at, region_top() - at, MAPPED);
+        n = mapped_run_at(at, SIZE_MAX);
         if (n != 0 && os_unmap(granule_address(at), n << GRANULE_SHIFT))
             set_states(at, n, GRANULE_UNMAPPED);
     }
@@ -459,18 +516,18 @@ static HAK_COLD void unmap_free(void)
 /* The kernel maps no more: what is mapped may do, or may make room elsewhere. */
 static HAK_COLD ptrdiff_t take_from_mapped(size_t n, size_t alignment, bool *zeroed)
 {
-    ptrdiff_t first = take_among(MAPPED, n, alignment, zeroed);
+    ptrdiff_t first = take_found(find_mapped, n, alignment, zeroed);
     if (first >= 0 || !region_can_forget())
         return first;
     unmap_free();
-    return take_among(ANY, n, alignment, zeroed);
+    return take_found(find_free, n, alignment, zeroed);
 }
 
 ptrdiff_t region_take(size_t n, size_t alignment, bool *zeroed)
 {
     if (!region_init() || !lock_take_if_safe(&region.lock))
         return REGION_NONE;
-    ptrdiff_t first = take_among(ANY, n, alignment, zeroed);
+    ptrdiff_t first = take_found(find_free, n, alignment, zeroed);
     if (first < 0)
         first = take_from_mapped(n, alignment, zeroed);
     lock_release(&region.lock);
@@ -481,8 +538,8 @@ bool region_extend(size_t first, size_t n, bool *zeroed)
 {
     if (!lock_take_if_safe(&region.lock))
         return false;
-    bool done = free_run_at(first, n, ANY) == n && commit_side_arrays(first + n) &&
-                take_range(first, n, zeroed) == OS_OK;
+    bool done = n <= hak_region.granules - first && next_busy(first, first + n) == first + n &&
+                describe(first, n) && take_range(first, n, zeroed) == OS_OK;
     if (done)
         raise_top(first + n);
     lock_release(&region.lock);

@@ -85,7 +85,7 @@ void region_purge_maps(size_t granule);
 void region_forget(size_t first, size_t n);
 bool region_can_forget(void);
 
-/* One past the highest granule that was ever taken. */
+/* One past the highest granule that was ever taken or mapped. */
 size_t region_top(void);
 
 /* For whoever explains an address, at any time and without a lock: whether a granule below the top is

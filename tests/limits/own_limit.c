@@ -1,4 +1,5 @@
-/* A program that limits its own address space once it runs: hakmem has no more of it than is in use. Run under preload.
+/* A program that limits its own address space once it runs: hakmem has no more of it than is in use, nor after requests that are
+ * refused. Run under preload.
  *
  *     own_limit [--limit MIB] [--bytes MIB]
  */
@@ -31,6 +32,16 @@ static void allocate(size_t bytes, size_t size)
     pages_end(blocks, count * sizeof *blocks);
 }
 
+/* More than there is leaves no trace. */
+static void ask_for_too_much(size_t bytes)
+{
+    for (size_t i = 0; i < 20; i++) {
+        void *p = malloc(bytes << i);
+        if (p != NULL)
+            fail("%.0f MiB are not refused", in_mib(bytes << i));
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const size_t sizes[] = {100, 65000, 300000, 5000000, 100};
@@ -42,6 +53,9 @@ int main(int argc, char **argv)
         skip("the limit cannot be set");
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         allocate(bytes, sizes[i]);
+    ask_for_too_much(limit);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        allocate(bytes / 2, sizes[i]);
     thread_join(thread_start(idle, NULL));
     printf("%.0f MiB of each size within %.0f MiB of address space\n", in_mib(bytes),
            in_mib(limit));

@@ -261,6 +261,69 @@ static void *take_and_give(void *number)
     return NULL;
 }
 
+/* By the granules' states, which the search does not look at. */
+static size_t lowest_fit(size_t n, size_t granules_apart)
+{
+    size_t run = 0;
+    for (size_t end = 1;; end++) {
+        run = end > region_top() || region_is_free(end - 1) ? run + 1 : 0;
+        for (size_t first = end - run; first + n <= end; first++) {
+            if ((uintptr_t)granule_address(first) % (granules_apart * GRANULE_SIZE) == 0)
+                return first;
+        }
+    }
+}
+
+static void the_lowest_that_fits_is_taken(void **state)
+{
+    (void)state;
+    static const size_t lengths[] = {1, 1, 2, 3, 5, 31, 63, 64, 65, 130, 200};
+    static const size_t apart[] = {1, 1, 1, 2, 8, 64, 128};
+    size_t held[64], length[64] = {0};
+    uint32_t seed = 7;
+    bool zeroed;
+    for (size_t i = 0; i < 2000; i++) {
+        size_t slot = next_random(&seed) % ARRAY_LENGTH(held);
+        if (length[slot] != 0)
+            region_give(held[slot], length[slot], false);
+        size_t n = lengths[next_random(&seed) % ARRAY_LENGTH(lengths)];
+        size_t step = apart[next_random(&seed) % ARRAY_LENGTH(apart)];
+        size_t fit = lowest_fit(n, step);
+        length[slot] = n;
+        held[slot] = take(n, step * GRANULE_SIZE);
+        assert_at(held[slot] == fit, i);
+        bool is_next_free = fit + n >= region_top() || region_is_free(fit + n);
+        assert_at(region_extend(fit, 1, &zeroed) == false, i);
+        assert_at(region_extend(fit + n, 1, &zeroed) == is_next_free, i);
+        length[slot] += is_next_free;
+    }
+    for (size_t slot = 0; slot < ARRAY_LENGTH(held); slot++) {
+        if (length[slot] != 0)
+            region_give(held[slot], length[slot], false);
+    }
+}
+
+/* Nothing describes it, and its address space is free again. */
+static void what_is_refused_leaves_nothing(void **state)
+{
+    (void)state;
+    if (!region_can_forget())
+        skip();
+    enum { STEP = 256 };
+    bool zeroed;
+    size_t top = region_top(), far = top + STEP + 1;
+    char *behind = granule_address(round_up(far, STEP));
+    maps_left = 0;
+    assert_int_equal(region_take(far, 1, &zeroed), REGION_NONE);
+    maps_left = 1; /* what would describe it is */
+    assert_int_equal(region_take(far, 1, &zeroed), REGION_NONE);
+    maps_left = -1;
+    assert_int_equal(region_top(), top);
+    assert_false(os_is_mapped(behind, GRANULE_SIZE));
+    assert_int_equal(__real_os_map_at(unit_map(far * GRANULE_UNITS, FIRST_PAGED), MIB), OS_OK);
+    os_unmap(unit_map(far * GRANULE_UNITS, FIRST_PAGED), MIB);
+}
+
 /* Free granules that are not what is wanted give their address space. */
 static void what_is_free_makes_room(void **state)
 {
@@ -325,7 +388,9 @@ int main(void)
         cmocka_unit_test(more_than_there_is_fails),
         cmocka_unit_test(forgotten_granules_are_mapped_anew),
         cmocka_unit_test(what_is_mapped_serves_where_the_kernel_maps_no_more),
+        cmocka_unit_test(the_lowest_that_fits_is_taken), /* while there are no foreign ones */
         cmocka_unit_test(foreign_mappings_are_avoided),
+        cmocka_unit_test(what_is_refused_leaves_nothing),
         cmocka_unit_test(what_is_free_makes_room),
         cmocka_unit_test(arrays_grow_or_stay),
         cmocka_unit_test(no_granule_has_two_owners),

@@ -286,7 +286,7 @@ static void advise(size_t granule, size_t granules, size_t filled, size_t usable
 
 /* A block's granules from the `have`-th on, with advice for those that get no pages here. */
 static HAK_COLD bool fill_block(size_t granule, size_t granules, size_t have, size_t usable,
-                                    enum big_pages pages, size_t *filled)
+                                enum big_pages pages, size_t *filled)
 {
     if (!fill_from_dirty(granule + have, granules - have, filled))
         return false;

@@ -42,10 +42,9 @@ static struct {
     uintptr_t arrays, arrays_end;
 } region;
 
-/* A bit per granule, set where it is not free: what the search looks at. Under the lock. */
+/* A bit per granule, set where it is not free: what the search looks at, which looks at the word behind as well. Under the lock. */
 enum { BITS = 64 };
-static uint64_t
-    busy[(WINDOW_MAX >> GRANULE_SHIFT) / BITS + 1]; /* what follows a word is looked at */
+static uint64_t busy[(WINDOW_MAX >> GRANULE_SHIFT) / BITS + 1];
 
 /* ---- choosing the window ---- */
 
@@ -384,8 +383,9 @@ static size_t mapped_run_at(size_t first, size_t wanted)
 /* The same among those that are mapped. */
 static HAK_COLD ptrdiff_t find_mapped(size_t n, size_t alignment)
 {
-    for (size_t at = region.first_free; at < region_top(); at++) {
-        if (is_aligned(at, alignment) && mapped_run_at(at, n) == n)
+    for (size_t at = region.first_free, found; at < region_top(); at += found + 1) {
+        found = is_aligned(at, alignment) ? mapped_run_at(at, n) : 0;
+        if (found == n)
             return (ptrdiff_t)at;
     }
     return REGION_NONE;
@@ -472,7 +472,9 @@ static bool describe(size_t first, size_t n)
     size_t end = first + n, fresh = largest_of(first, region.with_super);
     if (end <= region.committed && end <= region.with_super)
         return true;
-    enum os_result got = fresh < end ? map_granules(fresh, end - fresh) : OS_TAKEN;
+    enum os_result got = OS_TAKEN; /* here: none is mapped */
+    if (fresh < end)
+        got = map_granules(fresh, end - fresh);
     if (got == OS_NO_MEMORY)
         return false;
     bool done = commit_side_arrays(end);

@@ -248,8 +248,10 @@ def main(arguments: list[str] | None = None) -> int:
     wraps = bool(words) and words[0] in WRAPPERS
     failed = OWN_FAILURE if wraps else 1
     if words[:1] and words[0] in MEASURING:
-        # Told to end they do as with Ctrl-C: what is known is said, and nothing of a run stays.
+        # Told to end they do as with Ctrl-C, and nothing of a run stays behind.
         signal.signal(signal.SIGTERM, signal.default_int_handler)
+        if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # else it is to go on: nohup
+            signal.signal(signal.SIGHUP, signal.default_int_handler)
     prepare_streams()
     clone = find_clone()
     name = "./hakmem" if clone else "hakmem"
@@ -280,4 +282,6 @@ def main(arguments: list[str] | None = None) -> int:
         say(str(error))
         return failed
     except (KeyboardInterrupt, click.Abort):
+        if words[:1] and words[0] in MEASURING:
+            say(f"{words[0]}: interrupted; nothing was kept")
         return INTERRUPTED

@@ -84,6 +84,9 @@ def stats(
             return 0
         time.sleep(interval)
         seen, unread = chosen.leniently()
+    if openmetrics or _is_prometheus(output):
+        # Whoever reads the file later is not to take what has ended for running.
+        _emit(render(seen, unread), output)
     say("ended")
     return 0
 
@@ -144,10 +147,14 @@ def _serve(chosen: Targets, listen: str, remote: bool) -> int:
 Render = Callable[[list[Numbers], list[int]], str]
 
 
+def _is_prometheus(output: Path | None) -> bool:
+    return output is not None and output.suffix == PROMETHEUS_SUFFIX
+
+
 def _renderer(as_json: bool, openmetrics: bool, output: Path | None, single: bool) -> Render:
     if as_json:
         return lambda seen, unread: _json(seen, single)
-    prometheus = not openmetrics and output is not None and output.suffix == PROMETHEUS_SUFFIX
+    prometheus = not openmetrics and _is_prometheus(output)
     if openmetrics or prometheus:
         return lambda seen, unread: _metrics(seen, unread, prometheus)
     return lambda seen, unread: _text(seen, output is None)

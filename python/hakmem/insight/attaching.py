@@ -98,7 +98,20 @@ def _attach(pid: int, maps: str) -> Area:
         raise refusals[0]
     if unfinished:
         raise UnfinishedError
+    process = process_of(pid)
+    if process != pid:
+        raise NoAreaError(f"{pid} is a thread of process {process}: name that")
     raise _without_area(pid, parents)
+
+
+def process_of(pid: int) -> int:
+    """The process that a thread belongs to; of a process, or where it cannot be told, itself."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return pid
+    found = re.search(r"^Tgid:\s*(\d+)$", status, re.MULTILINE)
+    return int(found[1]) if found else pid
 
 
 def _not_on_hakmem(pid: int, maps: str) -> NoAreaError:

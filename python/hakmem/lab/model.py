@@ -291,6 +291,14 @@ class Results:
     def from_json(cls, form: dict[str, Any]) -> "Results":
         rest = dict(form)
         rows = [_row_from(entry) for entry in rest.pop("rows")]
+        for name, kind in (("host", dict), ("when", str), ("command", str)):
+            _check(name, rest.get(name, ""), kind)
+        for name, fields in DESCRIBED.items():
+            _check(name, rest.get(name, {}), dict)
+            for what, described in rest.get(name, {}).items():
+                _check(f"{name}: {what}", described, dict)
+                for key, wanted in fields.items():
+                    _check(f"{name}: {what}: {key}", described[key], wanted)
         return cls(
             host=rest.pop("host"),
             when=rest.pop("when"),
@@ -302,6 +310,39 @@ class Results:
         )
 
 
+# What a report needs of an arm and of a benchmark.
+DESCRIBED: dict[str, dict[str, type]] = {
+    "arms": {"version": str, "kind": str, "environment": dict},
+    "benchmarks": {
+        "threads": int,
+        "unit": str,
+        "models": str,
+        "cannot_show": str,
+        "group": str,
+    },
+}
+
+
+def _check(name: str, value: object, kind: type) -> None:
+    if not isinstance(value, kind):
+        raise ValueError(f"{name}: {value!r:.40} is no {kind.__name__}")
+
+
+def _is_figure(value: object) -> bool:
+    return isinstance(value, (int, float)) and math.isfinite(value)
+
+
 def _row_from(entry: dict[str, Any]) -> Row:
     # Keys that other writers add are no reason to refuse a file.
+    _check("row", entry, dict)
+    for name in ("benchmark", "allocator", "version", "metric", "unit", "better"):
+        _check(name, entry[name], str)
+    _check("arguments", entry["arguments"], list)
+    _check("threads", entry["threads"], int)
+    _check("samples", entry["samples"], list)
+    for value in (*entry["samples"], entry.get("median")):
+        if value is not None and not _is_figure(value):
+            raise ValueError(f"{entry['metric']}: {value!r:.40} is no figure")
+    if entry.get("failed") is not None:
+        _check("failed", entry["failed"], str)
     return Row(**{key: entry[key] for key in entry if key in Row.__dataclass_fields__})

@@ -4,6 +4,7 @@ import os
 import struct
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -201,6 +202,27 @@ def test_an_inherited_area_is_the_parents(built: Built, tmp_path: Path) -> None:
     with (
         shown(built, tmp_path, pid="4000000") as pid,
         pytest.raises(NoAreaError, match=f"{pid} was forked from process 4000000"),
+    ):
+        attach(pid)
+
+
+def test_a_thread_is_told_from_a_process(
+    built: Built, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its id has the area of its process among its mappings, as a child would."""
+    over = threading.Event()
+    thread = threading.Thread(target=over.wait)
+    thread.start()
+    number = thread.native_id
+    assert number is not None
+    found = [module.process_of(number), module.process_of(os.getpid())]
+    over.set()
+    thread.join()
+    assert found == [os.getpid()] * 2
+    monkeypatch.setattr(module, "process_of", lambda _: 77)
+    with (
+        shown(built, tmp_path, pid="4000000") as pid,
+        pytest.raises(NoAreaError, match=f"{pid} is a thread of process 77: name that"),
     ):
         attach(pid)
 

@@ -199,7 +199,9 @@ def test_interval_goes_on_until_the_process_ends(
     assert main(["stats", str(pid), "--openmetrics", "--interval", "0.5"]) == 0
     captured = capsys.readouterr()
     assert looks == [0.5, 0.5]
-    assert captured.out.count("# EOF") == 2
+    assert captured.out.count("# EOF") == 3
+    assert captured.out.count(f'hakmem_up{{pid="{pid}"}} 1.0') == 2
+    assert f'hakmem_up{{pid="{pid}"}} 0.0' in captured.out.split("# EOF")[2]
     assert "ended" in captured.err
 
 

@@ -3,6 +3,7 @@
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -79,6 +80,36 @@ def test_other_files_are_refused_by_name(tmp_path: Path, text: str) -> None:
     path.write_text(text)
     with pytest.raises(HakmemError, match=r"other\.json"):
         Results.load(path)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "says"),
+    [
+        (("rows", 0, "benchmark"), None, "benchmark: None is no str"),
+        (("rows", 0, "samples"), "1", "samples: '1' is no list"),
+        (("rows", 0, "samples"), ["1"], "time_s: '1' is no figure"),
+        (("rows", 0, "samples"), [math.inf], "time_s: inf is no figure"),
+        (("rows", 0, "median"), {}, "time_s: {} is no figure"),
+        (("rows", 0, "failed"), 7, "failed: 7 is no str"),
+        (("rows", 0), 7, "row: 7 is no dict"),
+        (("host",), [], "host: .. is no dict"),
+        (("arms", "glibc"), 7, "arms: glibc: 7 is no dict"),
+        (("arms", "glibc", "version"), 7, "arms: glibc: version: 7 is no str"),
+        (("benchmarks", "pairs", "threads"), "4", "benchmarks: pairs: threads: '4' is no int"),
+    ],
+)
+def test_values_of_another_kind_are_refused(
+    tmp_path: Path, path: tuple[str | int, ...], value: object, says: str
+) -> None:
+    form = make_results().as_json()
+    place: Any = form
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = value
+    file = tmp_path / "damaged.json"
+    file.write_text(json.dumps(form))
+    with pytest.raises(HakmemError, match=rf"damaged\.json does not hold results.*{says}"):
+        Results.load(file)
 
 
 def test_a_missing_file_is_one_clear_line(tmp_path: Path) -> None:

@@ -96,9 +96,9 @@ def test_command_that_fails_is_shown(tune: Run, tmp_path: Path) -> None:
     assert not (tmp_path / "tiny.env").exists()
 
 
-@pytest.mark.parametrize("told_by", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("told_by", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_interrupted_on_a_terminal(tune: Run, tmp_path: Path, told_by: signal.Signals) -> None:
-    """Shows the arms while it runs; Ctrl-C or SIGTERM ends it with what is known by then."""
+    """Shows the arms while it runs; each of these ends it with what is known by then."""
     count = tmp_path / "count"
     controller, terminal = pty.openpty()
     words = ["--library", LIBRARY, "--output", tmp_path / "t.env", "--budget", "5m", "--only", "re"]

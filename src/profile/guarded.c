@@ -119,11 +119,12 @@ static void mark_granule(size_t first)
     }
 }
 
-/* A process whose address space is limited needs that for itself. */
+/* A process whose address space is limited needs that for itself. The system is not asked: this comes at any time, and where a
+ * sandbox allows little that ends the process. */
 static bool add_granule(void)
 {
-    bool zeroed, is_limited = os_address_limit() != SIZE_MAX;
-    ptrdiff_t granule = is_limited ? REGION_NONE : region_take(1, GRANULE_SIZE, &zeroed);
+    bool zeroed;
+    ptrdiff_t granule = region_is_limited() ? REGION_NONE : region_take(1, GRANULE_SIZE, &zeroed);
     if (granule < 0)
         return false;
     if (!os_close(granule_address((size_t)granule), GRANULE_SIZE)) {

@@ -586,6 +586,11 @@ void region_forget(size_t first, size_t n)
     give(first, n, GRANULE_UNMAPPED);
 }
 
+HAK_COLD bool region_is_limited(void)
+{
+    return region.is_limited;
+}
+
 bool region_can_forget(void)
 {
     return !region.reserved;

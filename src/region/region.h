@@ -85,6 +85,9 @@ void region_purge_maps(size_t granule);
 void region_forget(size_t first, size_t n);
 bool region_can_forget(void);
 
+/* Whether the process began with a limit on its address space. */
+bool region_is_limited(void);
+
 /* One past the highest granule that was ever taken or mapped. */
 size_t region_top(void);
 

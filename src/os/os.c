@@ -293,16 +293,20 @@ bool os_readable(const void *at)
     return readable;
 }
 
+enum { KERNEL_SET = 8 }; /* bytes of a sigset_t that the kernel knows */
+
+/* By the kernel's calls: the C library's unblock its own signals, and its thread for timers (SIGEV_THREAD) waits for one of them that
+ * has to stay blocked. Which of those are blocked stays as it is. */
 void os_block_signals(sigset_t *before)
 {
     sigset_t all;
     sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, before);
+    syscall(SYS_rt_sigprocmask, SIG_BLOCK, &all, before, KERNEL_SET);
 }
 
 void os_restore_signals(const sigset_t *before)
 {
-    pthread_sigmask(SIG_SETMASK, before, NULL);
+    syscall(SYS_rt_sigprocmask, SIG_SETMASK, before, NULL, KERNEL_SET);
 }
 
 /* By number: the library's own functions are cancellation points, and a thread that is cancelled in malloc would

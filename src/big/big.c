@@ -18,7 +18,7 @@ enum {
     BITS = 64
 };
 
-#define MAP_WORDS_OF_GRANULES (((size_t)1 << 42) / GRANULE_SIZE / BITS)
+#define MAP_WORDS_OF_GRANULES (WINDOW_MAX / GRANULE_SIZE / BITS)
 
 static struct {
     struct lock lock;

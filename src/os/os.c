@@ -283,17 +283,17 @@ bool os_move(void *from, size_t old, void *to, size_t size)
     return got != MAP_FAILED;
 }
 
+enum { KERNEL_SET = 8 }; /* bytes of a sigset_t that the kernel knows */
+
 bool os_readable(const void *at)
 {
     /* The kernel copies the mask before it finds that it is not told what to do with it. */
     int saved = errno;
-    syscall(SYS_rt_sigprocmask, -1, at, NULL, 8);
+    syscall(SYS_rt_sigprocmask, -1, at, NULL, KERNEL_SET);
     bool readable = errno != EFAULT;
     errno = saved;
     return readable;
 }
-
-enum { KERNEL_SET = 8 }; /* bytes of a sigset_t that the kernel knows */
 
 /* By the kernel's calls: the C library's unblock its own signals, and its thread for timers (SIGEV_THREAD) waits for one of them that
  * has to stay blocked. Which of those are blocked stays as it is. */

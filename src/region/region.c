@@ -2,6 +2,7 @@
 
 #include "live/live.h"
 #include "os/os.h"
+#include "region/free_map.h"
 #include "slab/slab.h"
 #include "super/super.h"
 
@@ -22,8 +23,6 @@ enum granule_state {
 /* Side arrays are committed for this many granules at a time. */
 enum { COMMIT_STEP = 256 };
 
-/* Largest window: plenty for any machine, and its reservation stays small. */
-#define WINDOW_MAX ((size_t)1 << 42)
 #define WINDOW_USUAL ((size_t)1 << 39)
 #define WINDOW_MIN ((size_t)1 << 28)
 
@@ -34,17 +33,12 @@ static struct {
     _Atomic bool ready;
     bool is_limited;          /* a limit on address space was set before the start */
     bool reserved;            /* window and side arrays are reserved, not only chosen */
-    size_t first_free;        /* no free granule below */
     _Atomic size_t top;       /* one past the highest granule ever taken or mapped */
     size_t committed;         /* granules whose side arrays are usable, but for supers */
     size_t with_super;        /* granules that have one */
     char *words_at, *maps_at; /* where the pairs of side arrays meet */
     uintptr_t arrays, arrays_end;
 } region;
-
-/* A bit per granule, set where it is not free: what the search looks at, which looks at the word behind as well. Under the lock. */
-enum { BITS = 64 };
-static uint64_t busy[(WINDOW_MAX >> GRANULE_SHIFT) / BITS + 1];
 
 /* ---- choosing the window ---- */
 
@@ -313,62 +307,9 @@ static bool state_is_free(enum granule_state s)
 static void set_states(size_t first, size_t n, enum granule_state s)
 {
     for (size_t i = first; i < first + n; i++) {
-        uint64_t bit = (uint64_t)1 << (i % BITS);
         super_at(i)->state = (uint8_t)s;
-        busy[i / BITS] = (busy[i / BITS] & ~bit) | (state_is_free(s) ? 0 : bit);
+        free_map_set(i, state_is_free(s));
     }
-}
-
-/* The first granule from `at` on that is not free; `end`: there is none. */
-static size_t next_busy(size_t at, size_t end)
-{
-    while (at < end) {
-        uint64_t rest = busy[at / BITS] >> (at % BITS);
-        if (rest != 0)
-            return least_of(end, at + (size_t)__builtin_ctzll(rest));
-        at += BITS - at % BITS;
-    }
-    return end;
-}
-
-/* Where in a word of granules n free ones begin, which may go on into the next word: of so many that follow on each other it is known
- * which do twice as many. */
-static uint64_t begins_of_free(size_t word, size_t n)
-{
-    uint64_t low = ~busy[word], high = ~busy[word + 1];
-    for (size_t have = 1, more; have < n; have += more) {
-        more = least_of(have, n - have); /* n is at most BITS, so less than that */
-        low &= low >> more | high << (BITS - more);
-        high &= high >> more;
-    }
-    return low;
-}
-
-static bool is_aligned(size_t granule, size_t alignment)
-{
-    return ((uintptr_t)granule_address(granule) & (alignment - 1)) == 0;
-}
-
-/* Lowest fit: keeps the heap dense and the top quiet. */
-static ptrdiff_t find_free(size_t n, size_t alignment)
-{
-    size_t end = hak_region.granules, at = region.first_free, taken;
-    while (n <= end && at <= end - n) {
-        size_t word = at / BITS;
-        uint64_t begins = begins_of_free(word, least_of(n, BITS)) & UINT64_MAX << (at % BITS);
-        if (begins == 0) {
-            at = (word + 1) * BITS;
-            if (busy[word] == UINT64_MAX && region.first_free / BITS == word)
-                region.first_free = at;
-            continue;
-        }
-        at = word * BITS + (size_t)__builtin_ctzll(begins);
-        taken = next_busy(at, at + n);
-        if (taken == at + n && is_aligned(at, alignment))
-            return (ptrdiff_t)at;
-        at = taken == at + n ? at + 1 : taken + 1;
-    }
-    return REGION_NONE;
 }
 
 /* Of granules below the top. */
@@ -380,11 +321,11 @@ static size_t mapped_run_at(size_t first, size_t wanted)
     return n;
 }
 
-/* The same among those that are mapped. */
+/* The same as free_map_find among those that are mapped. */
 static HAK_COLD ptrdiff_t find_mapped(size_t n, size_t alignment)
 {
-    for (size_t at = region.first_free, found; at < region_top(); at += found + 1) {
-        found = is_aligned(at, alignment) ? mapped_run_at(at, n) : 0;
+    for (size_t at = 0, found; at < region_top(); at += found + 1) {
+        found = granule_is_aligned(at, alignment) ? mapped_run_at(at, n) : 0;
         if (found == n)
             return (ptrdiff_t)at;
     }
@@ -429,8 +370,6 @@ static HAK_COLD void granules_busy_to_free(size_t first, size_t n)
         else if (super_at(i)->state == GRANULE_MAPPING)
             set_states(i, 1, GRANULE_UNMAPPED);
     }
-    if (first < region.first_free)
-        region.first_free = first;
 }
 
 /* Takes a range of free granules and maps what is not mapped of it. Entered and left with the lock
@@ -512,7 +451,6 @@ static HAK_COLD void unmap_free(void)
         if (n != 0 && os_unmap(granule_address(at), n << GRANULE_SHIFT))
             set_states(at, n, GRANULE_UNMAPPED);
     }
-    region.first_free = 0;
 }
 
 /* The kernel maps no more: what is mapped may do, or may make room elsewhere. */
@@ -522,14 +460,14 @@ static HAK_COLD ptrdiff_t take_from_mapped(size_t n, size_t alignment, bool *zer
     if (first >= 0 || !region_can_forget())
         return first;
     unmap_free();
-    return take_found(find_free, n, alignment, zeroed);
+    return take_found(free_map_find, n, alignment, zeroed);
 }
 
 ptrdiff_t region_take(size_t n, size_t alignment, bool *zeroed)
 {
     if (!region_init() || !lock_take_if_safe(&region.lock))
         return REGION_NONE;
-    ptrdiff_t first = take_found(find_free, n, alignment, zeroed);
+    ptrdiff_t first = take_found(free_map_find, n, alignment, zeroed);
     if (first < 0)
         first = take_from_mapped(n, alignment, zeroed);
     lock_release(&region.lock);
@@ -540,8 +478,9 @@ bool region_extend(size_t first, size_t n, bool *zeroed)
 {
     if (!lock_take_if_safe(&region.lock))
         return false;
-    bool done = n <= hak_region.granules - first && next_busy(first, first + n) == first + n &&
-                describe(first, n) && take_range(first, n, zeroed) == OS_OK;
+    bool done = n <= hak_region.granules - first &&
+                free_map_run_end(first, first + n) == first + n && describe(first, n) &&
+                take_range(first, n, zeroed) == OS_OK;
     if (done)
         raise_top(first + n);
     lock_release(&region.lock);
@@ -553,8 +492,6 @@ static void give(size_t first, size_t n, enum granule_state s)
     if (!lock_take_if_safe(&region.lock))
         return; /* stays taken: lost address space, in a handler that interrupted this very lock */
     set_states(first, n, s);
-    if (first < region.first_free)
-        region.first_free = first;
     lock_release(&region.lock);
 }
 
@@ -586,7 +523,7 @@ void region_forget(size_t first, size_t n)
     give(first, n, GRANULE_UNMAPPED);
 }
 
-HAK_COLD bool region_is_limited(void)
+bool region_is_limited(void)
 {
     return region.is_limited;
 }

@@ -23,6 +23,9 @@
 struct slab;
 struct super;
 
+/* Largest window: plenty for any machine, and its reservation stays small. */
+#define WINDOW_MAX ((size_t)1 << 42)
+
 /* What a unit's word says. Above WORD_TAG_MAX: the address of the owner's magazine for the unit's
  * class, which names heap (the 64 KiB around it) and class in one. Below that a tag, which free takes for
  * the offset of a magazine as well (heap.h): so they are aligned as one. */
@@ -102,6 +105,11 @@ struct lock *region_lock(void);
 HAK_INLINE void *granule_address(size_t granule)
 {
     return (void *)(hak_region.base + (granule << GRANULE_SHIFT));
+}
+
+HAK_INLINE bool granule_is_aligned(size_t granule, size_t alignment)
+{
+    return ((uintptr_t)granule_address(granule) & (alignment - 1)) == 0;
 }
 
 HAK_INLINE void *unit_address(size_t unit)

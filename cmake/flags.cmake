@@ -91,7 +91,7 @@ function(hak_library_flags target)
     # -fexceptions: the new-handler may throw through operator new.
     target_compile_options(${target} PRIVATE ${HAK_WARNINGS_C} ${HAK_SANITIZER} ${HAK_COUNTERS}
         -fvisibility=hidden -fno-builtin-malloc -fno-builtin-calloc -fno-builtin-realloc
-        -fno-builtin-free -fno-semantic-interposition -fexceptions -fno-plt -fcf-protection=none
+        -fno-builtin-free -fno-semantic-interposition -fexceptions -fcf-protection=none
         -fno-stack-protector -ftls-model=initial-exec -ffunction-sections -fdata-sections)
 endfunction()
 

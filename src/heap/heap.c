@@ -5,6 +5,7 @@
 #include "base/probe.h"
 #include "control/options.h"
 #include "hakmem/inline.h"
+#include "heap/fresh.h"
 #include "heap/paged.h"
 #include "heap/put.h"
 #include "heap/registry.h"
@@ -13,11 +14,6 @@
 #include "purge/purge.h"
 #include "purge/show.h"
 #include "super/super.h"
-
-enum {
-    PREFAULT_FROM = 64, /* slabs of a class from which on the next one will be filled, too */
-    DENSE_FROM = 4      /* from which on it is little, beside them, what is lost if it is not */
-};
 
 /* Rows that do not belong into an array are folded onto its entry 0, which the first row then
  * overwrites on purpose or nobody reads. */
@@ -85,15 +81,6 @@ void slab_unlist(struct heap *h, struct slab *s)
 
 /* ---- slabs come and go ---- */
 
-static ptrdiff_t slab_units_take(const struct heap *h, uint32_t class, bool *zeroed)
-{
-    uint32_t units = hak_classes[class].units;
-    if (units == 1 && h->classes[class].slabs >= DENSE_FROM &&
-        class_block_bytes(class) > UNIT_SIZE / 2)
-        return units_take_dense(zeroed);
-    return units_take(units, zeroed);
-}
-
 static HAK_COLD void slab_units_give_purged(const struct slab *s)
 {
     size_t pages = slab_touched_pages(s, s->high) - s->purged;
@@ -113,22 +100,12 @@ static struct slab *slab_unused_to_owned(struct heap *h, uint32_t class)
 {
     bool zeroed;
     uint32_t units = hak_classes[class].units;
-    ptrdiff_t unit = slab_units_take(h, class, &zeroed);
+    ptrdiff_t unit = fresh_units_take(h, class, &zeroed);
     if (unit < 0) {
         count(h, COUNTER_pool_miss, 1);
         return NULL;
     }
     count(h, COUNTER_pool_stage2, 1);
-    struct class_slabs *c = &h->classes[class];
-    if (zeroed) {
-        h->grown_bytes += class_slab_bytes(class);
-        purge_note_fresh(class_slab_bytes(class), units > 1 ? MEMORY_STRETCHES : MEMORY_UNITS);
-        if (units == 1 && c->slabs >= PREFAULT_FROM && hak_options.prefault &&
-            !pressure_is(PRESSURE_TIGHT)) {
-            (void)os_prefault(unit_address((size_t)unit), class_block_bytes(class));
-            count(h, COUNTER_prefault, 1);
-        }
-    }
     slab_init((size_t)unit, class, h, zeroed);
     uintptr_t word = load_relaxed(&h->state) == HEAP_EXPLICIT ? (uintptr_t)WORD_EXPLICIT
                                                               : (uintptr_t)magazine_of(h, class);
@@ -136,7 +113,7 @@ static struct slab *slab_unused_to_owned(struct heap *h, uint32_t class)
         unit_set_word((size_t)unit + i, word);
         unit_show((size_t)unit + i);
     }
-    c->slabs++;
+    h->classes[class].slabs++;
     heap_has_class(h, class);
     heap_changed(h, class);
     purge_show_units();
@@ -253,14 +230,20 @@ HAK_NOINLINE void slab_put_first_or_last(struct heap *h, struct slab *s)
 
 /* ---- giving back ---- */
 
+HAK_COLD struct slab *slab_if_of(const struct heap *h, uint32_t class, uint32_t link)
+{
+    struct slab *s = slab_from_link(link);
+    /* An explicit heap's big block may lie there since, in whose line much of that means something else. */
+    bool is = s != NULL && word_is_of_slab(unit_word(link - 1)) && load_relaxed(&s->heap) == h &&
+              s->class == class;
+    return is ? s : NULL;
+}
+
 /* Where the last step has stopped, if that slab is still there, or the first one. */
 static struct slab *slab_to_go_on_with(const struct heap *h, uint32_t class, uint32_t at)
 {
-    struct slab *s = slab_from_link(at);
-    /* An explicit heap's big block may lie there since, in whose line much of that means something else. */
-    bool is_there = s != NULL && word_is_of_slab(unit_word(at - 1)) &&
-                    load_relaxed(&s->heap) == h && s->class == class && s->listed;
-    return is_there ? s : slab_from_link(h->classes[class].list);
+    struct slab *s = slab_if_of(h, class, at);
+    return s != NULL && s->listed ? s : slab_from_link(h->classes[class].list);
 }
 
 HAK_COLD size_t class_purge_slabs(struct heap *h, uint32_t class, uint32_t *at, uint32_t *left)

@@ -67,18 +67,21 @@ struct slot_arena {
 
 /* A heap's slabs of one class. Under the heap's lock. */
 struct class_slabs {
-    uint32_t list;     /* slabs with free blocks: unit index + 1 of the first; 0: none */
-    uint32_t listed;   /* their number */
-    uint32_t slabs;    /* all slabs, full ones included */
-    uint32_t touched;  /* pages of them that blocks were ever carved from */
-    uint32_t purged;   /* of these, pages that went back and were not needed since */
+    uint32_t list;    /* slabs with free blocks: unit index + 1 of the first; 0: none */
+    uint32_t listed;  /* their number */
+    uint32_t slabs;   /* all slabs, full ones included */
+    uint32_t touched; /* pages of them that blocks were ever carved from */
+    uint32_t purged;  /* of these, pages that went back and were not needed since */
+    uint32_t
+        witness; /* unit index + 1 of the last one whose pages came as they were touched; 0: none (fresh.h) */
     size_t used;       /* blocks handed out of all of them */
     uintptr_t spilled; /* sum of what the last spill left in the magazine; 0: not counted since */
     uint32_t kept; /* the one slab of which no block is used, unit index + 1, that stays; 0: none */
-    uint8_t active; /* refilled or flushed: a bit for each hand, until that next comes by */
-    bool taken;     /* blocks were taken from its slabs or shared ones since the last sweep */
-    uint8_t seen;   /* blocks in the magazine when the idle hand last came by, modulo 256 */
-    uint8_t few;    /* refills that found nothing of its own since `few_since_ms` (shared.h) */
+    uint8_t active;  /* refilled or flushed: a bit for each hand, until that next comes by */
+    bool taken : 1;  /* blocks were taken from its slabs or shared ones since the last sweep */
+    bool filled : 1; /* of the last witness nearly all pages were touched */
+    uint8_t seen;    /* blocks in the magazine when the idle hand last came by, modulo 256 */
+    uint8_t few;     /* refills that found nothing of its own since `few_since_ms` (shared.h) */
 };
 
 /* Who empties magazines: those of idle classes, one in turn where there are too many slots (refill.c) or all now and then (hollow.c);
@@ -417,6 +420,8 @@ void heap_put_all(struct heap *h, uint32_t class, void *const *blocks, size_t n)
 /* With the lock held: takes the slab out of the heap, to be given to another. */
 void slab_unlist(struct heap *h, struct slab *s);
 void slab_list(struct heap *h, struct slab *s);
+/* With the lock held: the slab of that unit index + 1, NULL if it is none of the heap's and the class's (any more) or `link` is 0. */
+struct slab *slab_if_of(const struct heap *h, uint32_t class, uint32_t link);
 /* With the lock held: takes what has been sent, all of it or, with an open magazine `wanted`, until that is half full and
  * little waits.
  * `own`: by the heap's thread itself, which may put blocks into its magazines. */

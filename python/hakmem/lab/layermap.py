@@ -57,6 +57,7 @@ RULES = (
     Rule("refill", "heap/explicit.c"),
     Rule("refill", "heap/explicit_end.c"),
     Rule("refill", "heap/lease.c"),
+    Rule("refill", "heap/fresh.c"),
     Rule("refill", "heap/paged.c"),
     Rule("refill", "heap/paged.h"),
     Rule("purge", "heap/hollow.c"),

@@ -1,4 +1,4 @@
-/* What the files of operator new share: of the C++ library, if the program has one. */
+/* What the files of operators new and delete share: of the C++ library, if the program has one, and which of them are the program's. */
 #ifndef HAK_OPERATORS_H
 #define HAK_OPERATORS_H
 
@@ -8,5 +8,28 @@ extern new_handler _ZSt15get_new_handlerv(void) __attribute__((weak));
 
 /* The compiler of the program declares operators new and delete, no header does. */
 #pragma GCC diagnostic ignored "-Wmissing-prototypes"
+
+/* A program may have operators of its own, and only some: of the rest the C++ standard says which of them they call ([new.delete]).
+ * One that is linked with the static library has its own instead of these as well. */
+#define REPLACEABLE __attribute__((weak))
+
+/* `name` is whichever the dynamic linker has found first, `ours` with it the one of this library. */
+#define IS_REPLACED(name) (name != ours##name)
+#define OURS(name) __attribute__((alias(#name), visibility("hidden")))
+
+/* Of these somebody asks whether they are replaced. */
+#define OPERATOR(type, name, parameters)                                                           \
+    HAK_EXPORT type name parameters;                                                               \
+    __attribute__((visibility("hidden"))) type ours##name parameters
+OPERATOR(void *, _Znwm, (size_t size));
+OPERATOR(void *, _Znam, (size_t size));
+OPERATOR(void *, _ZnwmSt11align_val_t, (size_t size, size_t alignment));
+OPERATOR(void *, _ZnamSt11align_val_t, (size_t size, size_t alignment));
+OPERATOR(void, _ZdlPv, (void *p));
+OPERATOR(void, _ZdaPv, (void *p));
+OPERATOR(void, _ZdlPvSt11align_val_t, (void *p, size_t alignment));
+OPERATOR(void, _ZdaPvSt11align_val_t, (void *p, size_t alignment));
+OPERATOR(void, _ZdlPvm, (void *p, size_t size));
+OPERATOR(void, _ZdlPvmSt11align_val_t, (void *p, size_t size, size_t alignment));
 
 #endif

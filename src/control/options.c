@@ -75,7 +75,7 @@ static size_t unit_of_type(enum type type, const char *unit, size_t length)
 {
     static const struct {
         enum type type;
-        const char *name;
+        char name[4];
         size_t factor;
     } units[] = {{SIZE, "k", (size_t)1 << 10},
                  {SIZE, "m", (size_t)1 << 20},
@@ -144,7 +144,7 @@ static bool parse_value(const struct row *r, const char *value, size_t length, s
 }
 
 /* What is to be said of a value that is none. */
-static const char *const not_a_value[] = {
+static const char not_a_value[][40] = {
     [SIZE] = "is not a size such as 64K, 32M or 1G",
     [TIME] = "is not a time such as 500ms or 2s",
     [COUNT] = "is not a number",

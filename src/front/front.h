@@ -149,13 +149,18 @@ HAK_INLINE bool find_slot_at(struct heap *h, size_t offset, const void *p, struc
  * the thread that has it in its cache is the best one to use it next, and asking would cost a branch that nobody can
  * predict where threads exchange blocks. A tag (large block, no block) names one without room, and so does every word
  * before the thread has a heap. */
-HAK_INLINE bool find_slot(const void *p, struct free_slot *r)
+HAK_INLINE bool find_slot_below(size_t units, const void *p, struct free_slot *r)
 {
     struct heap *h = hak_thread.heap;
     size_t unit = unit_of(p);
-    if (HAK_UNLIKELY(unit >= hak_region.units))
+    if (HAK_UNLIKELY(unit >= units))
         return false;
     return find_slot_at(h, unit_word_low(unit), p, r);
+}
+
+HAK_INLINE bool find_slot(const void *p, struct free_slot *r)
+{
+    return find_slot_below(hak_region.units, p, r);
 }
 
 HAK_INLINE void fill_slot(struct free_slot *r, void *p)
@@ -185,6 +190,18 @@ HAK_INLINE void front_free_sized(void *p, size_t size)
         fill_slot(&r, p);
     else
         front_free_sized_slow(p, size);
+}
+
+/* As these two, the first with `size` 0, where it is this library that operators delete free for: false if it may not be, and
+ * where the others would go a slow way. Whether the program has replaced an operator costs nothing so: docs/decisions/0099 */
+HAK_INLINE bool front_delete(void *p, size_t size)
+{
+    struct free_slot r;
+    if (HAK_SECURE || HAK_CHECKED || !find_slot_below(hak_region.deletable, p, &r) ||
+        HAK_UNLIKELY(size > magazine_again(r.heap, &r.offset)->size))
+        return false;
+    fill_slot(&r, p);
+    return true;
 }
 
 enum { CREEP_SHARE = 8, HEADROOM_SHARE = 4 }; /* of the block: docs/decisions/0013 */

@@ -47,9 +47,11 @@ struct region {
     uintptr_t base;
     size_t units;
     _Atomic uintptr_t *words; /* written by the unit's owner, read by anyone who frees */
-    struct slab *slabs;       /* unit 0's; downwards: slab_at (slab.h) */
-    uint64_t *maps;           /* unit 0's narrow one; wide ones downwards: unit_map (slab.h) */
-    struct super *supers;     /* granule 0's: super_at (super.h) */
+    /* As `units`, for operators delete that have to call the program's operator delete where it has one: then 0. Written with it. */
+    size_t deletable;
+    struct slab *slabs;   /* unit 0's; downwards: slab_at (slab.h) */
+    uint64_t *maps;       /* unit 0's narrow one; wide ones downwards: unit_map (slab.h) */
+    struct super *supers; /* granule 0's: super_at (super.h) */
     size_t granules;
     size_t page_size;
     uintptr_t key;  /* random: what cannot be guessed hangs on it (front/seal.h, front/secure.c) */
@@ -57,6 +59,14 @@ struct region {
 };
 
 extern struct region hak_region __attribute__((visibility("hidden")));
+
+/* Which operator delete the dynamic linker has found, and this library's (api/operators.c). A program without any has no part of the
+ * static library that says so. */
+struct delete_in_use {
+    void (*used)(void *p);
+    void (*ours)(void *p);
+};
+extern const struct delete_in_use hak_delete_in_use __attribute__((weak, visibility("hidden")));
 
 /* Learns the page size: all that is needed before the first block. */
 void region_start(void);

@@ -13,8 +13,15 @@ extern new_handler _ZSt15get_new_handlerv(void) __attribute__((weak));
  * One that is linked with the static library has its own instead of these as well. */
 #define REPLACEABLE __attribute__((weak))
 
-/* `name` is whichever the dynamic linker has found first, `ours` with it the one of this library. */
-#define IS_REPLACED(name) (name != ours##name)
+/* `used` is whichever the dynamic linker has found, `ours` the one of this library. To a compiler two names are two functions, so it is
+ * kept from knowing. */
+typedef void some_operator(void);
+HAK_INLINE bool is_other(some_operator *used, some_operator *ours)
+{
+    __asm__("" : "+r"(ours));
+    return used != ours;
+}
+#define IS_REPLACED(name) is_other((some_operator *)name, (some_operator *)ours##name)
 #define OURS(name) __attribute__((alias(#name), visibility("hidden")))
 
 /* Of these somebody asks whether they are replaced. */

@@ -11,8 +11,7 @@ enum {
     DENSE_FROM = 4,     /* from which on it is little, beside them, what is lost if it is not */
     WITNESS_EVERY = 16,
     WITNESS_AT = WITNESS_EVERY / 2,
-    UNTOUCHED_SHARE =
-        8 /* one page in so many of a witness may be, and its class counts as filled */
+    UNTOUCHED_SHARE = 8 /* one page in so many of a witness may be: its class is filled */
 };
 
 enum arrival { AS_TOUCHED, AT_ONCE, AS_WITNESS };

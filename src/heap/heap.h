@@ -67,13 +67,12 @@ struct slot_arena {
 
 /* A heap's slabs of one class. Under the heap's lock. */
 struct class_slabs {
-    uint32_t list;    /* slabs with free blocks: unit index + 1 of the first; 0: none */
-    uint32_t listed;  /* their number */
-    uint32_t slabs;   /* all slabs, full ones included */
-    uint32_t touched; /* pages of them that blocks were ever carved from */
-    uint32_t purged;  /* of these, pages that went back and were not needed since */
-    uint32_t
-        witness; /* unit index + 1 of the last one whose pages came as they were touched; 0: none (fresh.h) */
+    uint32_t list;     /* slabs with free blocks: unit index + 1 of the first; 0: none */
+    uint32_t listed;   /* their number */
+    uint32_t slabs;    /* all slabs, full ones included */
+    uint32_t touched;  /* pages of them that blocks were ever carved from */
+    uint32_t purged;   /* of these, pages that went back and were not needed since */
+    uint32_t witness;  /* unit index + 1 of the slab that tells (fresh.h); 0: none yet */
     size_t used;       /* blocks handed out of all of them */
     uintptr_t spilled; /* sum of what the last spill left in the magazine; 0: not counted since */
     uint32_t kept; /* the one slab of which no block is used, unit index + 1, that stays; 0: none */

@@ -11,14 +11,25 @@
 /* std::__throw_bad_alloc of the C++ library, if the program has one. */
 extern _Noreturn void _ZSt17__throw_bad_allocv(void) __attribute__((weak));
 
+/* Of a C++ library that only a plugin of the program has. */
+static HAK_NOINLINE void *find_in_plugins(const char *name)
+{
+    return &cxx_find != NULL ? cxx_find(name) : NULL;
+}
+
+HAK_COLD new_handler new_handler_now(void)
+{
+    new_handler (*get)(void) = _ZSt15get_new_handlerv;
+    if (get == NULL)
+        get = (new_handler(*)(void))find_in_plugins("_ZSt15get_new_handlerv");
+    return get != NULL ? get() : NULL;
+}
+
 /* As the standard says: call the handler and try again, for as long as there is a handler. It may
  * throw; the exception passes through these frames (built with unwind tables). */
-static void *new_again(size_t alignment, size_t size)
+static HAK_NOINLINE void *new_again(size_t alignment, size_t size)
 {
-    while (_ZSt15get_new_handlerv != NULL) {
-        new_handler handler = _ZSt15get_new_handlerv();
-        if (handler == NULL)
-            break;
+    for (new_handler handler; (handler = new_handler_now()) != NULL;) {
         handler();
         void *p = front_alloc_aligned(alignment, size);
         if (p != NULL)
@@ -27,14 +38,19 @@ static void *new_again(size_t alignment, size_t size)
     return NULL;
 }
 
-static HAK_NOINLINE void *new_or_throw(size_t alignment, size_t size)
+static HAK_COLD void *new_or_throw(size_t alignment, size_t size)
 {
     void *p = new_again(alignment, size);
-    if (p == NULL && _ZSt17__throw_bad_allocv != NULL)
-        _ZSt17__throw_bad_allocv();
-    if (p == NULL)
-        os_fatal("operator new(%u): no memory, and no C++ library to throw bad_alloc", size);
-    return p;
+    if (p != NULL)
+        return p;
+    void (*throw)(void) = _ZSt17__throw_bad_allocv;
+    if (throw == NULL)
+        throw = (void (*)(void))find_in_plugins("_ZSt17__throw_bad_allocv");
+    if (throw != NULL)
+        throw();
+    /* A program that was optimised as a whole may not say of malloc that it needs it: this does, through start.c. */
+    __asm__ volatile("" : : "r"(hak_start));
+    os_fatal("operator new(%u): no memory, and no C++ library to throw bad_alloc", size);
 }
 
 static HAK_NOINLINE void *new_slow(size_t size)

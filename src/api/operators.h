@@ -6,6 +6,12 @@
 typedef void (*new_handler)(void);
 extern new_handler _ZSt15get_new_handlerv(void) __attribute__((weak));
 
+/* NULL: there is none. */
+new_handler new_handler_now(void);
+
+/* Looks in the C++ library, which may be there for a plugin of the program alone; in the shared library (operators_nothrow.c). */
+extern void *cxx_find(const char *name) __attribute__((weak, visibility("hidden")));
+
 /* The compiler of the program declares operators new and delete, no header does. */
 #pragma GCC diagnostic ignored "-Wmissing-prototypes"
 

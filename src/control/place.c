@@ -415,11 +415,11 @@ static size_t state_text(const struct place *p, char *out, size_t room)
 
 static size_t block_text(const struct place *p, char *out, size_t room)
 {
-    static const char *const names[] = {[PLACE_FREE] = "a free",
-                                        [PLACE_FRESH] = "a never used",
-                                        [PLACE_LIVE] = "a live",
-                                        [PLACE_BEHIND] = "a live",
-                                        [PLACE_BEFORE] = "a live"};
+    static const char names[][16] = {[PLACE_FREE] = "a free",
+                                     [PLACE_FRESH] = "a never used",
+                                     [PLACE_LIVE] = "a live",
+                                     [PLACE_BEHIND] = "a live",
+                                     [PLACE_BEFORE] = "a live"};
     size_t offset = p->at - p->block, n;
     if (p->at < p->block)
         n = os_format(out, room, "%u bytes before the start of ", p->block - p->at);
@@ -437,7 +437,7 @@ static size_t block_text(const struct place *p, char *out, size_t room)
 
 size_t place_text(const struct place *p, char *out, size_t room)
 {
-    static const char *const names[] = {
+    static const char names[][72] = {
         [PLACE_FOREIGN] = "not hakmem's memory",
         [PLACE_ARRAYS] = "in hakmem's own tables",
         [PLACE_HEAP] = "in hakmem's own data of a thread",

@@ -22,7 +22,7 @@ HAK_COLD void *cxx_find(const char *name)
 enum next { PLAIN, ARRAY, ALIGNED, ALIGNED_ARRAY, NEXTS };
 static _Atomic(void *) next_operators[NEXTS]; /* NULL: not looked for yet, or there is none */
 
-static HAK_COLD void find_next(void)
+HAK_COLD void operators_find_next(void)
 {
     static const char names[NEXTS][40] = {
         [PLAIN] = "_ZnwmRKSt9nothrow_t",
@@ -34,20 +34,12 @@ static HAK_COLD void find_next(void)
         store_relaxed(&next_operators[i], cxx_find(names[i]));
 }
 
-/* Early: later somebody may have the dynamic linker's lock and wait for who calls these, or want to know what dlerror says. */
-__attribute__((constructor)) static void find_next_of_replaced(void)
-{
-    if (IS_REPLACED(_Znwm) || IS_REPLACED(_Znam) || IS_REPLACED(_ZnwmSt11align_val_t) ||
-        IS_REPLACED(_ZnamSt11align_val_t))
-        find_next();
-}
-
 static HAK_COLD void *next_of(enum next which, bool is_replaced)
 {
     if (!is_replaced && new_handler_now() == NULL)
         return NULL;
     if (load_relaxed(&next_operators[which]) == NULL)
-        find_next();
+        operators_find_next();
     return load_relaxed(&next_operators[which]);
 }
 

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "api/api.h"
+#include "api/operators.h"
 #include "control/crash.h"
 #include "control/dump.h"
 #include "control/options.h"
@@ -83,6 +84,12 @@ static bool is_interposed(void)
 #endif
 }
 
+static HAK_COLD void start_operators(void)
+{
+    if (&operators_find_next != NULL)
+        operators_find_next();
+}
+
 __attribute__((constructor)) void hak_start(void)
 {
     lock_start_checking();
@@ -101,4 +108,6 @@ __attribute__((constructor)) void hak_start(void)
     if (hak_options.crash_log && !HAK_SANITIZED)
         crash_install();
     worker_start_if_wanted();
+    if (!region_deletes_are_ours())
+        start_operators();
 }

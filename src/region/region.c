@@ -198,7 +198,7 @@ void region_start(void)
     hak_region.page_size = os_page_size();
 }
 
-static bool deletes_are_ours(void)
+bool region_deletes_are_ours(void)
 {
     return &hak_delete_in_use != NULL && hak_delete_in_use.used == hak_delete_in_use.ours;
 }
@@ -220,7 +220,7 @@ bool region_init(void)
             region.with_super = EARLY_SUPERS;
             /* The bound comes last and without the words it guards it would be a lie. */
             hak_region.units = hak_region.granules * GRANULE_UNITS;
-            hak_region.deletable = deletes_are_ours() ? hak_region.units : 0;
+            hak_region.deletable = region_deletes_are_ours() ? hak_region.units : 0;
             store_release(&region.ready, true);
         }
     }

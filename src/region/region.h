@@ -67,6 +67,7 @@ struct delete_in_use {
     void (*ours)(void *p);
 };
 extern const struct delete_in_use hak_delete_in_use __attribute__((weak, visibility("hidden")));
+bool region_deletes_are_ours(void);
 
 /* Learns the page size: all that is needed before the first block. */
 void region_start(void);

@@ -32,6 +32,7 @@ extern "C" int catches_bad_alloc(size_t size)
 {
     try {
         std::vector<char> bytes(size);
+        __asm__ volatile("" : : "r"(bytes.data()) : "memory"); // else clang does without the block
     } catch (const std::bad_alloc &) {
         return 1;
     }

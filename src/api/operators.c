@@ -19,9 +19,10 @@ static HAK_NOINLINE void *find_in_plugins(const char *name)
 
 HAK_COLD new_handler new_handler_now(void)
 {
-    new_handler (*get)(void) = _ZSt15get_new_handlerv;
+    typedef new_handler get_function(void);
+    get_function *get = _ZSt15get_new_handlerv;
     if (get == NULL)
-        get = (new_handler(*)(void))find_in_plugins("_ZSt15get_new_handlerv");
+        get = (get_function *)find_in_plugins("_ZSt15get_new_handlerv");
     return get != NULL ? get() : NULL;
 }
 

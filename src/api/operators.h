@@ -12,7 +12,7 @@ new_handler new_handler_now(void);
 /* Looks in the C++ library, which may be there for a plugin of the program alone; in the shared library (operators_nothrow.c). */
 extern void *cxx_find(const char *name) __attribute__((weak, visibility("hidden")));
 
-/* Looks for the C++ library's nothrow operators new: at the start where the program has operators of its own, since later somebody may
+/* Looks for the C++ library's nothrow operators new: at the start where the program has an operator delete of its own, since later somebody may
  * have the dynamic linker's lock and wait for who calls one, or want to know what dlerror says. In the shared library. */
 extern void operators_find_next(void) __attribute__((weak, visibility("hidden")));
 

@@ -9,6 +9,7 @@
 
 #include "api/operators.h"
 
+/* What is found by name stays loaded. */
 HAK_COLD void *cxx_find(const char *name)
 {
     void *found = dlsym(RTLD_NEXT, name), *library;

@@ -181,27 +181,29 @@ HAK_INLINE void front_free(void *p)
         front_free_slow(p);
 }
 
-/* 21 instructions: the same, and a look whether the block is that large. A smaller size passes: programs that delete an
- * object by its base are many. docs/decisions/0053 */
-HAK_INLINE void front_free_sized(void *p, size_t size)
+HAK_INLINE bool fill_slot_of_size(size_t units, void *p, size_t size)
 {
     struct free_slot r;
-    if (HAK_LIKELY(find_slot(p, &r)) && HAK_LIKELY(size <= magazine_again(r.heap, &r.offset)->size))
-        fill_slot(&r, p);
-    else
-        front_free_sized_slow(p, size);
-}
-
-/* As these two, the first with `size` 0, where it is this library that operators delete free for: false if it may not be, and
- * where the others would go a slow way. Whether the program has replaced an operator costs nothing so: docs/decisions/0099 */
-HAK_INLINE bool front_delete(void *p, size_t size)
-{
-    struct free_slot r;
-    if (HAK_SECURE || HAK_CHECKED || !find_slot_below(hak_region.deletable, p, &r) ||
+    if (!find_slot_below(units, p, &r) ||
         HAK_UNLIKELY(size > magazine_again(r.heap, &r.offset)->size))
         return false;
     fill_slot(&r, p);
     return true;
+}
+
+/* 21 instructions: as front_free, and a look whether the block is that large. A smaller size passes: programs that delete an
+ * object by its base are many. docs/decisions/0053 */
+HAK_INLINE void front_free_sized(void *p, size_t size)
+{
+    if (HAK_UNLIKELY(!fill_slot_of_size(hak_region.units, p, size)))
+        front_free_sized_slow(p, size);
+}
+
+/* The same, without a size with 0, where it is this library that operators delete free for: false if it may not be, and
+ * where the other would go a slow way. Whether the program has replaced an operator costs nothing so: docs/decisions/0099 */
+HAK_INLINE bool front_delete(void *p, size_t size)
+{
+    return !HAK_SECURE && !HAK_CHECKED && fill_slot_of_size(hak_region.deletable, p, size);
 }
 
 enum { CREEP_SHARE = 8, HEADROOM_SHARE = 4 }; /* of the block: docs/decisions/0013 */

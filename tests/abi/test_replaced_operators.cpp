@@ -95,86 +95,87 @@ void operator delete[](void *p) noexcept
 namespace
 {
 
-// One more block of `of` for each call, if that is replaced, else one of nobody's.
-template <class New, class Delete>
-void expect(bool replaced, calls &of, New allocate, Delete release)
+using new_function = void *(size_t);
+using delete_function = void(void *, size_t);
+
+// Each of `news` with each of `deletes`: one more block of `of` for each call if that is replaced, else none of anybody's.
+template <size_t News, size_t Deletes>
+void expect(bool replaced, calls &of, new_function *const (&news)[News],
+            delete_function *const (&deletes)[Deletes])
 {
     const calls before[] = {plain, aligned, array};
     const calls was = of;
-    for (size_t size : {size_t{1}, size_t{40}, size_t{5000}, 300 * KIB}) {
-        char *p = static_cast<char *>(opaque(allocate(size)));
-        CHECK_AT(p != nullptr, size);
-        memset(p, 1, size);
-        release(opaque(p), size);
+    for (new_function *allocate : news) {
+        for (delete_function *release : deletes) {
+            for (size_t size : {size_t{1}, size_t{40}, size_t{5000}, 300 * KIB}) {
+                char *p = static_cast<char *>(opaque(allocate(size)));
+                CHECK_AT(p != nullptr, size);
+                memset(p, 1, size);
+                release(opaque(p), size);
+            }
+        }
     }
-    if (replaced) {
-        CHECK(of.made == was.made + 4 && of.freed == was.freed + 4);
-        return;
-    }
+    const int blocks = replaced ? static_cast<int>(4 * News * Deletes) : 0;
+    CHECK(of.made == was.made + blocks && of.freed == was.freed + blocks);
     const calls after[] = {plain, aligned, array};
-    CHECK(memcmp(before, after, sizeof before) == 0);
+    CHECK(replaced || memcmp(before, after, sizeof before) == 0);
 }
 
-const auto new_plain = [](size_t n) { return ::operator new(n); };
-const auto new_quiet = [](size_t n) { return ::operator new(n, std::nothrow); };
-const auto new_array = [](size_t n) { return ::operator new[](n); };
-const auto new_array_quiet = [](size_t n) { return ::operator new[](n, std::nothrow); };
-const auto new_aligned = [](size_t n) { return ::operator new(n, alignment); };
-const auto new_aligned_quiet = [](size_t n) { return ::operator new(n, alignment, std::nothrow); };
-const auto new_aligned_array = [](size_t n) { return ::operator new[](n, alignment); };
-const auto new_aligned_array_quiet = [](size_t n) {
+void *new_quiet(size_t n)
+{
+    return ::operator new(n, std::nothrow);
+}
+void *new_array_quiet(size_t n)
+{
+    return ::operator new[](n, std::nothrow);
+}
+void *new_aligned_quiet(size_t n)
+{
+    return ::operator new(n, alignment, std::nothrow);
+}
+void *new_aligned_array_quiet(size_t n)
+{
     return ::operator new[](n, alignment, std::nothrow);
-};
-
-const auto delete_plain = [](void *p, size_t) { ::operator delete(p); };
-const auto delete_sized = [](void *p, size_t n) { ::operator delete(p, n); };
-const auto delete_quiet = [](void *p, size_t) { ::operator delete(p, std::nothrow); };
-const auto delete_array = [](void *p, size_t) { ::operator delete[](p); };
-const auto delete_array_sized = [](void *p, size_t n) { ::operator delete[](p, n); };
-const auto delete_array_quiet = [](void *p, size_t) { ::operator delete[](p, std::nothrow); };
-const auto delete_aligned = [](void *p, size_t) { ::operator delete(p, alignment); };
-const auto delete_aligned_sized = [](void *p, size_t n) { ::operator delete(p, n, alignment); };
-const auto delete_aligned_quiet = [](void *p, size_t) {
-    ::operator delete(p, alignment, std::nothrow);
-};
-const auto delete_aligned_array = [](void *p, size_t) { ::operator delete[](p, alignment); };
-const auto delete_aligned_array_sized = [](void *p, size_t n) {
-    ::operator delete[](p, n, alignment);
-};
-const auto delete_aligned_array_quiet = [](void *p, size_t) {
-    ::operator delete[](p, alignment, std::nothrow);
-};
-
-void test_plain()
-{
-    expect(REPLACES_PLAIN, plain, new_plain, delete_plain);
-    expect(REPLACES_PLAIN, plain, new_plain, delete_sized);
-    expect(REPLACES_PLAIN, plain, new_plain, delete_quiet);
-    expect(REPLACES_PLAIN, plain, new_quiet, delete_plain);
-    expect(REPLACES_PLAIN, plain, new_quiet, delete_sized);
 }
 
-void test_array()
-{
-    bool replaced = REPLACES_ARRAY || REPLACES_PLAIN;
-    calls &of = REPLACES_ARRAY ? array : plain;
-    expect(replaced, of, new_array, delete_array);
-    expect(replaced, of, new_array, delete_array_sized);
-    expect(replaced, of, new_array, delete_array_quiet);
-    expect(replaced, of, new_array_quiet, delete_array);
-    expect(replaced, of, new_array_quiet, delete_array_sized);
-}
+new_function *const news[] = {[](size_t n) { return ::operator new(n); }, new_quiet};
+delete_function *const deletes[] = {
+    [](void *p, size_t) { ::operator delete(p); },
+    [](void *p, size_t n) { ::operator delete(p, n); },
+    [](void *p, size_t) { ::operator delete(p, std::nothrow); },
+};
+new_function *const array_news[] = {[](size_t n) { return ::operator new[](n); }, new_array_quiet};
+delete_function *const array_deletes[] = {
+    [](void *p, size_t) { ::operator delete[](p); },
+    [](void *p, size_t n) { ::operator delete[](p, n); },
+    [](void *p, size_t) { ::operator delete[](p, std::nothrow); },
+};
+new_function *const aligned_news[] = {
+    [](size_t n) { return ::operator new(n, alignment); },
+    new_aligned_quiet,
+};
+delete_function *const aligned_deletes[] = {
+    [](void *p, size_t) { ::operator delete(p, alignment); },
+    [](void *p, size_t n) { ::operator delete(p, n, alignment); },
+    [](void *p, size_t) { ::operator delete(p, alignment, std::nothrow); },
+};
+new_function *const aligned_array_news[] = {
+    [](size_t n) { return ::operator new[](n, alignment); },
+    new_aligned_array_quiet,
+};
+delete_function *const aligned_array_deletes[] = {
+    [](void *p, size_t) { ::operator delete[](p, alignment); },
+    [](void *p, size_t n) { ::operator delete[](p, n, alignment); },
+    [](void *p, size_t) { ::operator delete[](p, alignment, std::nothrow); },
+};
 
-void test_aligned()
+void test_all_forms()
 {
-    expect(REPLACES_ALIGNED, aligned, new_aligned, delete_aligned);
-    expect(REPLACES_ALIGNED, aligned, new_aligned, delete_aligned_sized);
-    expect(REPLACES_ALIGNED, aligned, new_aligned, delete_aligned_quiet);
-    expect(REPLACES_ALIGNED, aligned, new_aligned_quiet, delete_aligned);
-    expect(REPLACES_ALIGNED, aligned, new_aligned_array, delete_aligned_array);
-    expect(REPLACES_ALIGNED, aligned, new_aligned_array, delete_aligned_array_sized);
-    expect(REPLACES_ALIGNED, aligned, new_aligned_array, delete_aligned_array_quiet);
-    expect(REPLACES_ALIGNED, aligned, new_aligned_array_quiet, delete_aligned_array);
+    expect(REPLACES_PLAIN, plain, news, deletes);
+    expect(REPLACES_ARRAY || REPLACES_PLAIN, REPLACES_ARRAY ? array : plain, array_news,
+           array_deletes);
+    expect(REPLACES_ALIGNED, aligned, aligned_news, aligned_deletes);
+    expect(REPLACES_ALIGNED, aligned, aligned_array_news, aligned_array_deletes);
 }
 
 // What the program's own operator throws does not leave a nothrow one.
@@ -201,7 +202,7 @@ void test_library()
 void test_loader(const char *plugin)
 {
     CHECK(dlopen("/no/such/library", RTLD_NOW) == nullptr);
-    delete_plain(new_quiet(10), 10);
+    ::operator delete(opaque(new_quiet(10)));
     CHECK(dlerror() != nullptr);
     if (plugin != nullptr) {
         CHECK(dlopen(plugin, RTLD_NOW) != nullptr);
@@ -215,13 +216,12 @@ int main(int argc, char **argv)
     require_malloc_of_hakmem();
     test_loader(argc > 1 ? argv[1] : nullptr);
     for (int round = 0; round < 300; round++) { // past what a magazine has room for
-        test_plain();
-        test_array();
-        test_aligned();
+        test_all_forms();
     }
     test_no_memory();
     test_library();
     CHECK(plain.made == plain.freed && aligned.made == aligned.freed && array.made == array.freed);
-    CHECK((plain.made != 0) == REPLACES_PLAIN && (aligned.made != 0) == REPLACES_ALIGNED);
+    CHECK((plain.made != 0) == REPLACES_PLAIN && (aligned.made != 0) == REPLACES_ALIGNED &&
+          (array.made != 0) == REPLACES_ARRAY);
     return 0;
 }

@@ -203,7 +203,9 @@ HAK_INLINE void front_free_sized(void *p, size_t size)
  * where the other would go a slow way. Whether the program has replaced an operator costs nothing so: docs/decisions/0099 */
 HAK_INLINE bool front_delete(void *p, size_t size)
 {
-    return !HAK_SECURE && !HAK_CHECKED && fill_slot_of_size(hak_region.deletable, p, size);
+    if (HAK_SECURE || HAK_CHECKED)
+        return false;
+    return fill_slot_of_size(hak_region.deletable, p, size);
 }
 
 enum { CREEP_SHARE = 8, HEADROOM_SHARE = 4 }; /* of the block: docs/decisions/0013 */

@@ -81,8 +81,11 @@ HAK_INLINE_FUNCTION void *hak_malloc_inline(size_t size)
         struct hak_magazine_v1 *m = hak_magazine_for_v1(magazines, size);
         void **top = m->top;
         if (__builtin_expect((uintptr_t)top < (uintptr_t)m->end, 1)) {
+            void *p = *top;
+            __atomic_signal_fence(
+                __ATOMIC_SEQ_CST); /* a signal handler that finds none fills the slots anew */
             __atomic_store_n(&m->top, top + 1, __ATOMIC_RELAXED);
-            return *top;
+            return p;
         }
     }
     return hak_malloc_missed_v1(size);

@@ -112,20 +112,27 @@ static HAK_COLD void *resize_owned(struct heap *owner, void *p, uintptr_t word, 
     return q;
 }
 
-/* `old`: usable bytes. NULL: no memory, and p is as it was. */
-HAK_INLINE void *move_to(void *q, void *p, size_t old, size_t size)
+/* A slab's block. `old`: usable bytes. NULL: no memory, and p is as it was. What is due besides is seen to by what takes and
+ * frees. */
+static HAK_NOINLINE void *move_small(void *p, size_t old, size_t size)
 {
-    if (HAK_UNLIKELY(q == NULL))
-        return NULL;
-    memcpy(q, p, least_of(old, size));
-    front_free(p);
+    void *q = front_alloc(with_headroom(old, size));
+    if (HAK_LIKELY(q != NULL)) {
+        memcpy(q, p, least_of(old, size));
+        front_free(p);
+    }
     return q;
 }
 
-/* A slab's block. What is due besides is seen to by what takes and frees. */
-static HAK_NOINLINE void *move_small(void *p, size_t old, size_t size)
+/* The same of one that no fast path gives or takes. */
+static void *move_other(struct heap *owner, void *p, size_t old, size_t size)
 {
-    return move_to(front_alloc(with_headroom(old, size)), p, old, size);
+    void *q = front_alloc_beside(owner, with_headroom(old, size));
+    if (q != NULL) {
+        memcpy(q, p, least_of(old, size));
+        front_free_slow(p);
+    }
+    return q;
 }
 
 /* No slab's block, or none that may be resized, which ends the program. Of a heap that another thread deletes the slab may
@@ -142,7 +149,7 @@ static HAK_NOINLINE void *realloc_other(void *p, size_t size)
     if (is_of_pages)
         q = owner == NULL ? resize_pages(p, word, old, size) : resize_owned(owner, p, word, size);
     if (q == NULL)
-        q = move_to(front_alloc_beside(owner, with_headroom(old, size)), p, old, size);
+        q = move_other(owner, p, old, size);
     purge_pay_if_owed();
     purge_if_due();
     return q;

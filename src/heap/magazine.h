@@ -37,13 +37,17 @@ HAK_INLINE void magazine_set_top(struct magazine *m, void **top)
     __atomic_store_n(&m->top, top, __ATOMIC_RELAXED);
 }
 
+/* The block is read before the top moves: a signal handler in between that finds no more than it would fill the slots anew, and
+ * what was read then would be a block that the magazine still has. */
 HAK_INLINE void *magazine_pop(struct magazine *m)
 {
     void **top = m->top;
     if (HAK_UNLIKELY((uintptr_t)top >= (uintptr_t)m->end))
         return NULL;
+    void *p = *top;
+    atomic_signal_fence(memory_order_seq_cst);
     magazine_set_top(m, top + 1);
-    return *top;
+    return p;
 }
 
 HAK_INLINE bool magazine_push(struct magazine *m, void *p)

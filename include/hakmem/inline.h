@@ -70,6 +70,14 @@ HAK_INLINE_FUNCTION struct hak_magazine_v1 *hak_magazine_for_v1(char *magazines,
 /* As hak_malloc, of what has been counted down; tells the library that blocks may come back without a call. */
 void *hak_malloc_missed_v1(size_t size);
 
+/* Before the top moves: a signal handler in between that finds no block left fills the slots anew. On x86-64 the compiler is told
+ * where the block is best, or it would move it once more. */
+#if defined(__x86_64__)
+#define HAK_READ_FIRST_V1(block) __asm__ volatile("" : "+a"(block) : : "memory")
+#else
+#define HAK_READ_FIRST_V1(block) __atomic_signal_fence(__ATOMIC_SEQ_CST)
+#endif
+
 /* As hak_malloc. */
 HAK_INLINE_FUNCTION void *hak_malloc_inline(size_t size)
 {
@@ -82,8 +90,7 @@ HAK_INLINE_FUNCTION void *hak_malloc_inline(size_t size)
         void **top = m->top;
         if (__builtin_expect((uintptr_t)top < (uintptr_t)m->end, 1)) {
             void *p = *top;
-            __atomic_signal_fence(
-                __ATOMIC_SEQ_CST); /* a signal handler that finds none fills the slots anew */
+            HAK_READ_FIRST_V1(p);
             __atomic_store_n(&m->top, top + 1, __ATOMIC_RELAXED);
             return p;
         }

@@ -112,15 +112,21 @@ static HAK_COLD void *resize_owned(struct heap *owner, void *p, uintptr_t word, 
     return q;
 }
 
-/* A slab's block. `old`: usable bytes. NULL: no memory, and p is as it was. What is due besides is seen to by what takes and
- * frees. */
+/* False: there is no memory for it. `old`: usable bytes. */
+HAK_INLINE bool copy_to(void *q, const void *p, size_t old, size_t size)
+{
+    if (HAK_UNLIKELY(q == NULL))
+        return false;
+    memcpy(q, p, least_of(old, size));
+    return true;
+}
+
+/* A slab's block. NULL: no memory, and p is as it was. What is due besides is seen to by what takes and frees. */
 static HAK_NOINLINE void *move_small(void *p, size_t old, size_t size)
 {
     void *q = front_alloc(with_headroom(old, size));
-    if (HAK_LIKELY(q != NULL)) {
-        memcpy(q, p, least_of(old, size));
+    if (copy_to(q, p, old, size))
         front_free(p);
-    }
     return q;
 }
 
@@ -128,10 +134,8 @@ static HAK_NOINLINE void *move_small(void *p, size_t old, size_t size)
 static void *move_other(struct heap *owner, void *p, size_t old, size_t size)
 {
     void *q = front_alloc_beside(owner, with_headroom(old, size));
-    if (q != NULL) {
-        memcpy(q, p, least_of(old, size));
+    if (copy_to(q, p, old, size))
         front_free_slow(p);
-    }
     return q;
 }
 

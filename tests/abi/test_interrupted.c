@@ -1,12 +1,11 @@
 /* calloc, interrupted at one instruction after the other by a handler that frees a block that is not zero. */
 #include "abi_check.h"
 
-#include <signal.h>
-#include <ucontext.h>
-
 #ifdef __x86_64__
 
-enum { size = 20000, most_steps = 1000, step_flag = 0x100 };
+#include "step.h"
+
+enum { size = 20000, most_steps = 1000 };
 
 static volatile sig_atomic_t steps, stop_at;
 static unsigned char *volatile to_free;
@@ -14,21 +13,10 @@ static unsigned char *volatile to_free;
 static void each_step(int number, siginfo_t *info, void *context)
 {
     (void)number, (void)info;
-    ucontext_t *c = context;
     if (++steps == stop_at) {
         free(to_free);
-        c->uc_mcontext.gregs[REG_EFL] &= ~(greg_t)step_flag;
+        step_no_more_after(context);
     }
-}
-
-static inline void step_from_here(void)
-{
-    __asm__ volatile("pushfq; orq $0x100, (%%rsp); popfq" ::: "cc", "memory");
-}
-
-static inline void step_no_more(void)
-{
-    __asm__ volatile("pushfq; andq $~0x100, (%%rsp); popfq" ::: "cc", "memory");
 }
 
 int main(void)

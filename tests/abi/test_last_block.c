@@ -2,16 +2,14 @@
  * find that malloc has just taken the last block there was: none is handed out twice. */
 #include "abi_check.h"
 
-#include <signal.h>
-#include <ucontext.h>
-
 #ifdef __x86_64__
+
+#include "step.h"
 
 enum {
     warm = 2000, /* until magazines are as long as they become */
     blocks = 4000,
-    most_steps = 24,
-    step_flag = 0x100
+    most_steps = 24
 };
 
 static volatile sig_atomic_t steps, stop_at;
@@ -24,23 +22,12 @@ static void *volatile seen;
 static void each_step(int number, siginfo_t *info, void *context)
 {
     (void)number, (void)info;
-    ucontext_t *c = context;
     if (++steps == stop_at) {
         seen = malloc(handlers_size);
         free(seen);
         handled++;
-        c->uc_mcontext.gregs[REG_EFL] &= ~(greg_t)step_flag;
+        step_no_more_after(context);
     }
-}
-
-static inline void step_from_here(void)
-{
-    __asm__ volatile("pushfq; orq $0x100, (%%rsp); popfq" ::: "cc", "memory");
-}
-
-static inline void step_no_more(void)
-{
-    __asm__ volatile("pushfq; andq $~0x100, (%%rsp); popfq" ::: "cc", "memory");
 }
 
 /* Each keeps its number in it, which a second owner would overwrite. */

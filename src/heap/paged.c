@@ -186,10 +186,11 @@ static void *borrow(struct heap *h, uint32_t class)
 {
     for (uint32_t from = class + 1;
          !HAK_CHECKED && from < CLASS_COUNT && from <= class + BORROWED_UP; from++) {
-        void *p = magazine_pop(magazine_of(h, from));
+        struct magazine *m = magazine_of(h, from);
+        if (magazine_kept(m) == 0)
+            continue;
         heap_changed(h, from);
-        if (p != NULL)
-            return p;
+        return pop_any(m);
     }
     return NULL;
 }

@@ -396,6 +396,9 @@ HAK_INLINE bool remote_note(struct heap *h, struct heap *owner, void *p, uint32_
 void *heap_alloc_detached(uint32_t class);
 void heap_free_detached(struct heap *owner, void *p);
 
+/* Blocks in a magazine, closed or not. Exact for its thread, at most a moment old for whoever holds the heap's lock. */
+size_t magazine_kept(const struct magazine *m);
+
 /* ---- inside the layer ---- */
 
 /* Not inlined: they are many, and no path that needs them is short.

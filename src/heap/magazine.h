@@ -12,7 +12,7 @@
 #include "base/base.h"
 
 /* Written by the heap's thread alone, with relaxed atomic stores, so that others may read the pointers for
- * numbers (magazine_kept); its thread reads them as plain words, which lets the compiler compare in
+ * numbers (heap.h: magazine_kept); its thread reads them as plain words, which lets the compiler compare in
  * memory. A zeroed one is empty and full, and so takes the slow path either way. */
 struct magazine {
     void **top;         /* the newest block; end: empty, start: full */
@@ -145,8 +145,5 @@ HAK_INLINE void magazine_exchange(struct magazine *m, void **slots, uint32_t cap
     m->cap = (uint16_t)cap;
     m->swings = 0;
 }
-
-/* Blocks in it, closed or not. Exact for its thread, at most a moment old for whoever holds the heap's lock. */
-size_t magazine_kept(const struct magazine *m);
 
 #endif

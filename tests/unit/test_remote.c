@@ -107,6 +107,16 @@ static void each_owner_gets_its_own(void **state)
     assert_int_equal(owner->classes[class].used + third->classes[class].used, 0);
 }
 
+/* As if there were few heaps, which share nothing. */
+static void alloc_own_as(struct heap *h, size_t size, void **blocks, size_t n)
+{
+    uint32_t heaps = load_relaxed(&hak_heaps);
+    store_relaxed(&hak_heaps, 1U);
+    alloc_each_as(h, size, blocks, n);
+    store_relaxed(&hak_heaps, heaps);
+    assert_ptr_equal(heap_of_word(unit_word(unit_of(blocks[0]))), h);
+}
+
 enum { MANY_OWNERS = 100, OF_EACH = 2 * PARCEL_BLOCKS };
 
 /* More than there are outboxes: one of each in turn. */
@@ -117,7 +127,7 @@ static void many_owners_get_full_parcels(void **state)
     void *blocks[MANY_OWNERS][OF_EACH];
     for (size_t i = 0; i < MANY_OWNERS; i++) {
         owners[i] = new_heap();
-        alloc_each_as(owners[i], SIZE, blocks[i], OF_EACH);
+        alloc_own_as(owners[i], SIZE, blocks[i], OF_EACH);
     }
     uint64_t sent = counted(sender, COUNTER_ss_remote);
     uint64_t parcels = counted(sender, COUNTER_remote_batch);
@@ -149,7 +159,7 @@ static void large_blocks_do_not_wait_aside(void **state)
     void *blocks[OWNERS][EACH];
     for (size_t i = 0; i < OWNERS; i++) {
         owners[i] = new_heap();
-        alloc_each_as(owners[i], LARGE, blocks[i], EACH);
+        alloc_own_as(owners[i], LARGE, blocks[i], EACH);
     }
     for (size_t k = 0; k < EACH; k++) {
         for (size_t i = 0; i < OWNERS; i++) {
@@ -161,6 +171,56 @@ static void large_blocks_do_not_wait_aside(void **state)
     for (size_t i = 0; i < OWNERS; i++) {
         (void)receive_all_as(owners[i], class_for(LARGE));
         assert_int_equal(owners[i]->classes[class_for(LARGE)].used, 0);
+        registry_abandon(owners[i]);
+    }
+}
+
+/* Heaps whose outboxes are set aside into the same places. */
+static void make_neighbours(struct heap **owners, size_t n)
+{
+    enum { LOOKS = 4096 };
+    const size_t sets = ASIDE_PLACES / ASIDE_WAYS;
+    size_t found = 0;
+    for (size_t i = 0; i < LOOKS && found < n; i++) {
+        struct heap *h = new_heap();
+        if (found == 0 || (owner_number(h) - owner_number(owners[0])) % sets == 0)
+            owners[found++] = h;
+    }
+    assert_int_equal(found, n);
+}
+
+static void where_places_are_taken_the_fullest_goes(void **state)
+{
+    (void)state;
+    enum {
+        WIDE = 1320 /* bytes: the sender has no magazine for them */,
+        OWNERS = ASIDE_WAYS + 2,
+        MOST = 4
+    };
+    static const size_t blocks_of[OWNERS] = {1, 2, MOST, 1, 3, 1};
+    const size_t size = hak_classes[class_for(WIDE)].size;
+    struct heap *owners[OWNERS];
+    void *blocks[OWNERS][MOST];
+    make_neighbours(owners, OWNERS);
+    uint64_t parcels = counted(sender, COUNTER_remote_batch);
+    size_t aside = 0;
+    for (size_t i = 0; i < OWNERS; i++) {
+        alloc_own_as(owners[i], WIDE, blocks[i], MOST);
+        assert_int_equal(counted(sender, COUNTER_remote_batch), parcels);
+        for (size_t k = 0; k < blocks_of[i]; k++)
+            free_as(sender, blocks[i][k]);
+        aside += i + 1 < OWNERS && i != 2 ? blocks_of[i] * size : 0;
+    }
+    assert_int_equal(counted(sender, COUNTER_remote_batch), parcels + 1);
+    assert_int_equal(sender->aside_bytes, aside);
+    for (size_t i = 0; i < OWNERS; i++)
+        assert_at(inbox_is_empty(owners[i]) == (i != 2), i);
+    trim_as(sender);
+    for (size_t i = 0; i < OWNERS; i++) {
+        for (size_t k = blocks_of[i]; k < MOST; k++)
+            free_as(owners[i], blocks[i][k]);
+        (void)receive_all_as(owners[i], class_for(WIDE));
+        assert_int_equal(owners[i]->classes[class_for(WIDE)].used, 0);
         registry_abandon(owners[i]);
     }
 }
@@ -336,6 +396,7 @@ int main(void)
         /* These leave many orphans. */
         cmocka_unit_test(many_owners_get_full_parcels),
         cmocka_unit_test(large_blocks_do_not_wait_aside),
+        cmocka_unit_test(where_places_are_taken_the_fullest_goes),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -17,10 +17,6 @@ enum {
     BATCH_SHARE = 8 /* ... unless this share of a magazine is more: it is moved up by a flush */
 };
 
-/* The newest block, and the magazine is open; NULL: there is none, and it is closed. It may have been closed with blocks, or they have
- * come since the fast path looked, out of the inbox or from a signal handler. */
-void *pop_any(struct magazine *m);
-
 /* Of a closed, empty magazine that has been missed: others slots, if it should be longer. */
 void adjust_slots(struct heap *h, uint32_t class);
 

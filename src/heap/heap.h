@@ -408,6 +408,8 @@ size_t magazine_kept(const struct magazine *m);
  * had read, which is as it should be where a magazine was only closed: what it held it holds yet. docs/decisions/0100 */
 HAK_NOINLINE void open_magazine(struct magazine *m, void **top);
 HAK_NOINLINE bool close_magazine(struct magazine *m);
+/* With the lock held, by the heap's thread: the newest block, also of one that was closed with blocks, which then is open. NULL: none. */
+void *pop_kept(struct magazine *m);
 /* With the lock held: takes one slab with free blocks to the front of the class's list. */
 struct slab *heap_find_slab(struct heap *h, uint32_t class);
 /* With the lock held: blocks of any number of slabs; fewer than wanted only if memory runs out, or if it

@@ -186,11 +186,10 @@ static void *borrow(struct heap *h, uint32_t class)
 {
     for (uint32_t from = class + 1;
          !HAK_CHECKED && from < CLASS_COUNT && from <= class + BORROWED_UP; from++) {
-        struct magazine *m = magazine_of(h, from);
-        if (magazine_kept(m) == 0)
-            continue;
+        void *p = pop_kept(magazine_of(h, from));
         heap_changed(h, from);
-        return pop_any(m);
+        if (p != NULL)
+            return p;
     }
     return NULL;
 }

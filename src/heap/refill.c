@@ -42,6 +42,21 @@ bool close_magazine(struct magazine *m)
     return magazine_close(m);
 }
 
+/* One that was closed and not emptied. */
+static void wake(struct magazine *m)
+{
+    if (!magazine_is_open(m))
+        open_magazine(m, m->top);
+}
+
+void *pop_kept(struct magazine *m)
+{
+    if (magazine_kept(m) == 0)
+        return NULL;
+    wake(m);
+    return magazine_pop(m);
+}
+
 /* One block in the magazine of a class that nobody asks for keeps its whole slab, pages included, from
  * others. So a heap that has grown first looks which classes it took nothing of meanwhile; a large one does now and then (hollow.h). */
 void heap_sweep(struct heap *h)
@@ -158,21 +173,16 @@ static void *fill(struct heap *h, uint32_t class, bool *zeroed)
     return p;
 }
 
-static bool reopen_unless_empty(struct magazine *m)
+/* NULL: it has none, and is closed. One may have come since the fast path looked, out of the inbox or from a signal handler, and
+ * another before it is closed. */
+static void *pop_or_close(struct magazine *m)
 {
-    close_magazine(m);
-    if (m->top == magazine_slots(m) + m->cap)
-        return false;
-    open_magazine(m, m->top);
-    return true;
-}
-
-void *pop_any(struct magazine *m)
-{
-    void *p = NULL;
-    while (p == NULL &&
-           reopen_unless_empty(m)) /* or a signal handler takes the last one in between */
-        p = magazine_pop(m);
+    void *p;
+    while ((p = pop_kept(m)) == NULL) {
+        close_magazine(m);
+        if (magazine_kept(m) == 0)
+            break;
+    }
     return p;
 }
 
@@ -185,7 +195,7 @@ void *heap_refill(struct heap *h, uint32_t class, bool *zeroed)
     inbox_open_for(h, class);
     outbox_empty_own(h);
     heap_changed(h, class);
-    void *p = pop_any(m);
+    void *p = pop_or_close(m);
     if (p == NULL) {
         sweep_if_due(h);
         p = fill(h, class, zeroed);
@@ -242,13 +252,6 @@ static void spill(struct heap *h, uint32_t class, void *p)
     slots[batch - 1] = p;
     note_spill(h, class);
     open_magazine(m, slots + batch - 1);
-}
-
-/* One that was closed and not emptied. */
-static void wake(struct magazine *m)
-{
-    if (!magazine_is_open(m))
-        open_magazine(m, m->top);
 }
 
 static void flush_own(struct heap *h, uint32_t class, void *p)

@@ -91,6 +91,38 @@ static void the_owner_opens_what_it_has_use_for(void **state)
     assert_int_equal(owner->classes[class].used, 0);
 }
 
+/* The rest of a parcel waits, too. */
+static void the_magazine_gets_what_it_has_room_for(void **state)
+{
+    (void)state;
+    enum { OTHER_SIZE = 200, ROOM = 8 };
+    uint32_t other = class_for(OTHER_SIZE);
+    void *blocks[PARCEL_BLOCKS], *last = NULL;
+    struct magazine *m = magazine_of(owner, other);
+    size_t most = hak_options.magazine_max;
+    hak_options.magazine_max = ROOM;
+    alloc_each_as(owner, OTHER_SIZE, blocks, PARCEL_BLOCKS);
+    while (magazine_kept(m) != 0) {
+        free_as(sender, last);
+        last = alloc_as(owner, OTHER_SIZE);
+    }
+    send_all(blocks, PARCEL_BLOCKS);
+    uint64_t drained = counted(owner, COUNTER_remote_drained);
+    uint64_t to_magazine = counted(owner, COUNTER_remote_to_magazine);
+    lock_take(&owner->lock);
+    inbox_open(owner, true, m);
+    lock_release(&owner->lock);
+    assert_int_equal(magazine_kept(m), ROOM);
+    assert_int_equal(counted(owner, COUNTER_remote_to_magazine), to_magazine + ROOM);
+    assert_int_equal(counted(owner, COUNTER_remote_drained), drained + ROOM);
+    assert_non_null(owner->arrived);
+    free_as(owner, last);
+    receive_all_as(owner, other);
+    hak_options.magazine_max = most;
+    assert_null(owner->arrived);
+    assert_int_equal(owner->classes[other].used, 0);
+}
+
 static void each_owner_gets_its_own(void **state)
 {
     (void)state;
@@ -387,6 +419,7 @@ int main(void)
         cmocka_unit_test(batches_are_bounded_in_bytes),
         cmocka_unit_test(the_owner_gets_its_blocks_back_into_use),
         cmocka_unit_test(the_owner_opens_what_it_has_use_for),
+        cmocka_unit_test(the_magazine_gets_what_it_has_room_for),
         cmocka_unit_test(each_owner_gets_its_own),
         cmocka_unit_test(an_owner_that_does_not_look_is_helped),
         cmocka_unit_test(what_is_no_block_is_noticed_at_home),

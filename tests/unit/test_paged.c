@@ -2,6 +2,7 @@
 #include "one_class.h"
 
 #include "heap/capacity.h"
+#include "heap/hollow.h"
 #include "heap/paged.h"
 #include "heap/runs.h"
 #include "os/os.h"
@@ -222,6 +223,17 @@ static void check_kept_by_another(struct heap *first, size_t room)
     heap = first;
 }
 
+/* And are not counted any more. */
+static void check_idle_ones_go(struct heap *h)
+{
+    for (int i = 0; i < 2; i++) {
+        h->hollow.idle_ms = 0;
+        hollow_look_unlocked(h);
+    }
+    assert_int_equal(kept(256 * KIB), 0);
+    assert_int_equal(h->paged_kept, 0);
+}
+
 /* Not beyond what may be free with its pages, whoever keeps it. */
 static void more_is_kept_where_demand_swings(void **state)
 {
@@ -237,6 +249,7 @@ static void more_is_kept_where_demand_swings(void **state)
     if (heap_swings(heap)) { /* else the machine was busy */
         assert_int_equal(kept_then, MANY * 256 * KIB);
         check_kept_by_another(heap, room);
+        check_idle_ones_go(heap);
     }
     give_all_back(FIRST_PAGED);
     assert_in_range(kept_of_many(0), 0, PAGED_KEPT_MIN);
@@ -285,6 +298,21 @@ static void no_other_class_gives(void **state)
     assert_int_equal(kept(64 * KIB), kept_units);
 }
 
+static void only_fresh_pages_are_growth(void **state)
+{
+    (void)state;
+    uint32_t class = class_for(256 * KIB);
+    (void)pages_purge(0);
+    assert_false(pages_have_touched(1));
+    heap->grown_bytes = 0;
+    release(alloc(class));
+    assert_int_equal(heap->grown_bytes, 256 * KIB);
+    give_all_back(class);
+    assert_true(pages_have_touched(1));
+    release(alloc(class));
+    assert_int_equal(heap->grown_bytes, 256 * KIB);
+}
+
 /* As a sample needs it, which is a run and not a block of the class. */
 static void one_that_is_kept_makes_room_for_a_run(void **state)
 {
@@ -315,6 +343,7 @@ int main(void)
 #endif
         cmocka_unit_test_teardown(smaller_ones_go_back_until_they_suffice, empty_all),
         cmocka_unit_test_teardown(few_stay, empty_all),
+        cmocka_unit_test_teardown(only_fresh_pages_are_growth, empty_all),
         cmocka_unit_test_teardown(one_that_is_kept_makes_room_for_a_run, empty_all),
         cmocka_unit_test_teardown(no_other_class_gives, empty_all),
         cmocka_unit_test_teardown(who_keeps_too_much_is_asked_at_each, empty_all),

@@ -3,6 +3,7 @@
 
 #include "control/options.h"
 #include "heap/capacity.h"
+#include "os/os.h"
 
 static bool has_no_slots;
 static uint32_t heaps = 1;
@@ -280,6 +281,23 @@ static void swing_larger(int blocks, int turns)
     }
 }
 
+/* Of small ones any have all of it. */
+static void long_magazines_of_small_blocks_have_the_whole_budget(void **state)
+{
+    (void)state;
+    enum { TURNS = 40, SWING = 900, MOST = 8 << 20 /* of which blocks have come anew */ };
+    uint32_t class = class_for(80);
+    forget_slots();
+    heap->taken_bytes = SIZE_MAX / 2;
+    heap->magazine_bytes = MOST * 3 / 4;
+    for (int i = 0; i < TURNS; i++)
+        swing(class, SWING);
+    assert_true(capacity(class) >= SWING);
+    heap->magazine_bytes -= MOST * 3 / 4;
+    heap->taken_bytes = 0;
+    give_all_back(class);
+}
+
 /* Few of them are much memory, so long magazines of them get a part of the budget, which is small until the heap's blocks have come
  * anew several times. */
 static void long_magazines_of_larger_blocks_have_half_of_the_budget(void **state)
@@ -322,6 +340,28 @@ static void a_heap_that_has_shrunk_loses_its_slots(void **state)
     if (heap_swings(heap)) /* else the machine was busy */
         assert_int_equal(capacity(class), hak_classes[class].slots);
     forget_slots();
+}
+
+/* To more than twice what it had. */
+static void only_what_has_grown_anew_swings(void **state)
+{
+    (void)state;
+    size_t peak = heap->peak_bytes, emptied = heap->emptied_bytes;
+    heap->emptied_ms = os_now_ms();
+    heap->emptied_bytes = 1000;
+    heap->peak_bytes = 2000;
+    assert_false(heap_swings(heap));
+    assert_true(heap->emptied_ms != 0);
+    heap->peak_bytes = 2001;
+    uint64_t then = heap->emptied_ms = os_now_ms();
+    bool swings = heap_swings(heap);
+    assert_true(swings || os_now_ms() - then >= 1000);
+    heap->emptied_ms = os_now_ms() - 1000;
+    assert_false(heap_swings(heap));
+    heap->emptied_ms = 0;
+    assert_false(heap_swings(heap));
+    heap->peak_bytes = peak;
+    heap->emptied_bytes = emptied;
 }
 
 /* What all heaps together may have is divided among them, first slots of larger blocks included. */
@@ -538,8 +578,10 @@ int main(void)
         cmocka_unit_test(magazines_grow_to_their_bound),
         cmocka_unit_test(a_magazine_grows_until_a_swing_fits),
         cmocka_unit_test(a_queue_beside_a_swing_does_not_hide_it),
+        cmocka_unit_test(long_magazines_of_small_blocks_have_the_whole_budget),
         cmocka_unit_test(long_magazines_of_larger_blocks_have_half_of_the_budget),
         cmocka_unit_test(a_heap_that_has_shrunk_loses_its_slots),
+        cmocka_unit_test(only_what_has_grown_anew_swings),
         cmocka_unit_test(many_heaps_have_less_each),
         cmocka_unit_test(blocks_of_pages_have_a_budget_that_heaps_share),
         cmocka_unit_test(how_long_magazines_become_is_a_setting),

@@ -115,6 +115,26 @@ void __wrap_os_advise_huge(void *at, size_t size, bool wanted)
     __real_os_advise_huge(at, size, wanted);
 }
 
+/* Of a kind that is not for what lives long the kernel is told so, once for each. */
+static void what_is_not_dense_has_small_pages(void **state)
+{
+    (void)state;
+    enum { UNITS = 3 * GRANULE_UNITS };
+    size_t units[UNITS], mapped = load_relaxed(&hak_supers.mapped);
+    bool zeroed;
+    store_relaxed(&told_small, 0);
+    for (size_t i = 0; i < UNITS; i++)
+        units[i] = take(1, &zeroed);
+    mapped = load_relaxed(&hak_supers.mapped) - mapped;
+    assert_true(mapped != 0);
+    assert_int_equal(load_relaxed(&told_small), mapped);
+    assert_ptr_equal(load_relaxed(&told_small_at),
+                     granule_address(units[UNITS - 1] / GRANULE_UNITS));
+    for (size_t i = 0; i < UNITS; i++)
+        units_give(units[i], 1, 1);
+    supers_purge(0);
+}
+
 /* Or the kernel would fill again in time what went back. */
 static void where_some_of_a_huge_page_goes_back_the_rest_stays_small(void **state)
 {
@@ -581,6 +601,7 @@ int main(void)
         cmocka_unit_test(a_whole_one_becomes_a_granule),
         cmocka_unit_test(a_stretch_takes_over_what_another_kind_has_free_as_a_whole),
         cmocka_unit_test(no_unit_has_two_owners),
+        cmocka_unit_test(what_is_not_dense_has_small_pages),
     };
     return cmocka_run_group_tests(tests, set_up, NULL);
 }

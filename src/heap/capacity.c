@@ -120,19 +120,22 @@ static void exchange_slots(struct heap *h, uint32_t class, void **slots, uint32_
     uint32_t before = m->cap;
     magazine_exchange(m, slots, cap);
     heap_has_class(h, class);
+    h->classes[class].spilled = 0; /* that was in the old slots; a fork's child may still say so */
     if (before != 0)
         slots_give(h, old, before);
-    *capacities(h, class) += ((size_t)cap - before) * hak_classes[class].size;
+    *capacities(h, class) += cap * (size_t)hak_classes[class].size;
+    *capacities(h, class) -= before * (size_t)hak_classes[class].size;
 }
 
 void empty_magazine(struct heap *h, uint32_t class)
 {
     struct magazine *m = magazine_of(h, class);
-    if (m->cap == 0)
+    if (!magazine_is_open(m))
         return;
     close_magazine(m);
-    heap_put_all(h, class, m->top, magazine_kept(m));
-    magazine_set_top(m, magazine_slots(m) + m->cap);
+    void **top = m->top, **end = magazine_slots(m) + m->cap;
+    heap_put_all(h, class, top, (size_t)(end - top));
+    magazine_set_top(m, end);
     m->batch = 0;
     h->classes[class].spilled = 0;
 }
@@ -150,15 +153,15 @@ HAK_COLD void magazines_lose_slots(struct heap *h)
         lose_slots(h, class);
 }
 
-/* One class on in turn: a magazine that was neither refilled nor flushed for a whole round, nor used for
- * another, loses its slots. */
+/* One class on in turn: a magazine that was neither refilled nor flushed for a whole round loses its
+ * slots. */
 static void move_budget_hand(struct heap *h)
 {
     uint32_t class = h->budget_hand;
     h->budget_hand = class + 1 < CLASS_COUNT ? class + 1 : 0;
-    if (!h->classes[class].active && !close_magazine(magazine_of(h, class)))
+    if ((h->classes[class].active & HAND_BUDGET) == 0)
         lose_slots(h, class);
-    h->classes[class].active = false;
+    h->classes[class].active &= HAND_IDLE;
 }
 
 static uintptr_t sum_of(void *const *slots, size_t n)

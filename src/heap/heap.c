@@ -286,7 +286,7 @@ HAK_COLD void heap_trim(struct heap *h, bool with_magazines)
     inbox_drain(h, false);
     if (with_magazines) {
         outbox_empty_own(h);
-        heap_empty_magazines(h);
+        heap_empty_magazines(h, HAND_ALL);
     }
     heap_release_kept(h);
     if (with_magazines)

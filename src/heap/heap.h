@@ -76,11 +76,16 @@ struct class_slabs {
     size_t used;       /* blocks handed out of all of them */
     uintptr_t spilled; /* sum of what the last spill left in the magazine; 0: not counted since */
     uint32_t kept; /* the one slab of which no block is used, unit index + 1, that stays; 0: none */
-    bool active : 1; /* refilled or flushed since the budget's hand last came by */
+    uint8_t active;  /* refilled or flushed: a bit for each hand, until that next comes by */
     bool taken : 1;  /* blocks were taken from its slabs or shared ones since the last sweep */
     bool filled : 1; /* of the last witness nearly all pages were touched */
+    uint8_t seen;    /* blocks in the magazine when the idle hand last came by, modulo 256 */
     uint8_t few;     /* refills that found nothing of its own since `few_since_ms` (shared.h) */
 };
+
+/* Who empties magazines: those of idle classes, one in turn where there are too many slots (refill.c) or all now and then (hollow.c);
+ * or those of all classes. */
+enum hand { HAND_ALL = 0, HAND_BUDGET = 1, HAND_IDLE = 2, HANDS = HAND_BUDGET | HAND_IDLE };
 
 /* Runs allocated less runs freed by the heap's thread: may wrap, the sum over all heaps does not. */
 struct live_runs {
@@ -396,20 +401,11 @@ HAK_INLINE bool remote_note(struct heap *h, struct heap *owner, void *p, uint32_
 void *heap_alloc_detached(uint32_t class);
 void heap_free_detached(struct heap *owner, void *p);
 
-/* Blocks in a magazine, closed or not. Exact for its thread, at most a moment old for whoever holds the heap's lock. */
-size_t magazine_kept(const struct magazine *m);
-
 /* ---- inside the layer ---- */
 
-/* Not inlined: they are many, and no path that needs them is short.
- *
- * Who empties magazines only now and then, or exchanges slots, closes one first, and does that the next time if it is closed still:
- * nobody has used it then. A signal handler may be the one who comes by, and the fast path that it has interrupted goes on with what it
- * had read, which is as it should be where a magazine was only closed: what it held it holds yet. docs/decisions/0100 */
+/* Not inlined: they are many, and no path that needs them is short. */
 HAK_NOINLINE void open_magazine(struct magazine *m, void **top);
-HAK_NOINLINE bool close_magazine(struct magazine *m);
-/* With the lock held, by the heap's thread: the newest block, also of one that was closed with blocks, which then is open. NULL: none. */
-void *pop_kept(struct magazine *m);
+HAK_NOINLINE void close_magazine(struct magazine *m);
 /* With the lock held: takes one slab with free blocks to the front of the class's list. */
 struct slab *heap_find_slab(struct heap *h, uint32_t class);
 /* With the lock held: blocks of any number of slabs; fewer than wanted only if memory runs out, or if it
@@ -461,11 +457,8 @@ HAK_INLINE void outbox_empty_own(struct heap *h)
 void outbox_flush_all(struct heap *h);
 /* With the lock held: one block of the class, past the magazine. */
 void *heap_take_one(struct heap *h, uint32_t class);
-/* With the lock held: everything in the magazines returns to the slabs. They keep their slots. */
-void heap_empty_magazines(struct heap *h);
-/* With the lock held, by the heap's thread: classes that it has not needed since the last time give up what their magazines hold, and
- * the slab that stays although it is empty. */
-void heap_sweep(struct heap *h);
+/* With the lock held: everything in the magazines that the hand takes from returns to the slabs. They keep their slots. */
+void heap_empty_magazines(struct heap *h, enum hand hand);
 /* With the lock held: everything that the heap keeps for reuse goes back; what is in magazines and outboxes only if
  * they are the calling thread's or nobody's. When memory is tight also pages inside slabs. */
 void heap_trim(struct heap *h, bool with_magazines);

@@ -2,7 +2,6 @@
 
 #include "base/budget.h"
 #include "control/options.h"
-#include "heap/paged.h"
 #include "heap/registry.h"
 #include "os/os.h"
 #include "purge/purge.h"
@@ -80,7 +79,7 @@ static void steady_to_gathering(struct heap *h, size_t waste)
     struct hollow *w = &h->hollow;
     for (uint32_t class = 0; class < FIRST_PAGED; class ++)
         magazine_of(h, class)->gives = waste_of(h, class) != 0;
-    heap_empty_magazines(h);
+    heap_empty_magazines(h, HAND_ALL);
     w->gathers = true;
     w->waste_before = waste;
     w->moved = 0;
@@ -199,8 +198,8 @@ static void empty_idle_if_due(struct heap *h, uint64_t now)
     if (h->hollow.idle_ms + hak_options.hollow_time > now)
         return;
     h->hollow.idle_ms = now;
-    heap_sweep(h);
-    paged_limit(h, FIRST_PAGED);
+    heap_empty_magazines(h, HAND_IDLE);
+    heap_release_kept(h);
 }
 
 HAK_COLD void hollow_look(struct heap *h)

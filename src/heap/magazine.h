@@ -12,7 +12,7 @@
 #include "base/base.h"
 
 /* Written by the heap's thread alone, with relaxed atomic stores, so that others may read the pointers for
- * numbers (heap.h: magazine_kept); its thread reads them as plain words, which lets the compiler compare in
+ * numbers (magazine_kept); its thread reads them as plain words, which lets the compiler compare in
  * memory. A zeroed one is empty and full, and so takes the slow path either way. */
 struct magazine {
     void **top;         /* the newest block; end: empty, start: full */
@@ -60,7 +60,7 @@ HAK_INLINE bool magazine_push(struct magazine *m, void *p)
     return true;
 }
 
-/* Whether p is the newest block of one that is open. */
+/* Whether p is the newest block of all. */
 HAK_INLINE bool magazine_newest_is(const struct magazine *m, const void *p)
 {
     return (uintptr_t)m->top < (uintptr_t)m->end && *m->top == p;
@@ -85,16 +85,15 @@ HAK_INLINE void **magazine_slots(const struct magazine *m)
 
 /* Shows a magazine as empty and as full while its slots are worked on: a signal handler on this thread then
  * neither takes what is being put back nor adds what would be overwritten. What it holds stays where it
- * is, from `top` on. Each store alone leaves a valid state. False: it was closed already. */
-HAK_INLINE bool magazine_close(struct magazine *m)
+ * is, from `top` on. Each store alone leaves a valid state. */
+HAK_INLINE void magazine_close(struct magazine *m)
 {
     if (!magazine_is_open(m))
-        return false;
+        return;
     __atomic_store_n(&m->end, m->end - m->cap, __ATOMIC_RELAXED);
     atomic_signal_fence(memory_order_seq_cst);
     __atomic_store_n(&m->start, MAGAZINE_CLOSED, __ATOMIC_RELAXED);
     atomic_signal_fence(memory_order_seq_cst);
-    return true;
 }
 
 /* Of a closed one that is to be open with that top. Blocks of more than a unit are much memory: it looks full after some of them,
@@ -144,6 +143,14 @@ HAK_INLINE void magazine_exchange(struct magazine *m, void **slots, uint32_t cap
     __atomic_store_n(&m->end, slots, __ATOMIC_RELAXED);
     m->cap = (uint16_t)cap;
     m->swings = 0;
+}
+
+/* Blocks in it. Exact for its thread, at most a moment old for whoever holds the heap's lock. */
+HAK_INLINE size_t magazine_kept(const struct magazine *m)
+{
+    uintptr_t top = (uintptr_t)__atomic_load_n(&m->top, __ATOMIC_RELAXED);
+    uintptr_t end = (uintptr_t)__atomic_load_n(&m->end, __ATOMIC_RELAXED);
+    return end > top ? (end - top) / sizeof(void *) : 0;
 }
 
 #endif

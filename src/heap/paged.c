@@ -114,17 +114,17 @@ static uint32_t class_to_give(const struct heap *h, uint32_t n, size_t most)
     return enough ? (uint32_t)(s.found - all) : CLASS_COUNT;
 }
 
-/* The magazine is closed then, and has the others. */
 static HAK_NOINLINE void give_oldest(struct heap *h, uint32_t class)
 {
     struct magazine *m = magazine_of(h, class);
     close_magazine(m);
     void **top = m->top, **oldest = magazine_slots(m) + m->cap - 1;
-    if (top > oldest)
-        return; /* a signal handler has taken it since */
-    heap_put_all(h, class, oldest, 1);
-    memmove(top + 1, top, (size_t)(oldest - top) * sizeof *top);
-    magazine_set_top(m, top + 1);
+    if (top <= oldest) { /* else a signal handler has taken it since */
+        heap_put_all(h, class, oldest, 1);
+        memmove(top + 1, top, (size_t)(oldest - top) * sizeof *top);
+        top++;
+    }
+    open_magazine(m, top);
 }
 
 bool paged_give_back(struct heap *h, uint32_t n, size_t most)
@@ -186,7 +186,7 @@ static void *borrow(struct heap *h, uint32_t class)
 {
     for (uint32_t from = class + 1;
          !HAK_CHECKED && from < CLASS_COUNT && from <= class + BORROWED_UP; from++) {
-        void *p = pop_kept(magazine_of(h, from));
+        void *p = magazine_pop(magazine_of(h, from));
         heap_changed(h, from);
         if (p != NULL)
             return p;

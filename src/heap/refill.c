@@ -23,51 +23,27 @@ enum {
     GATHERED_FROM = 2 * PARCEL_BLOCKS /* blocks in use: fewer would each keep a slab, waiting */
 };
 
-size_t magazine_kept(const struct magazine *m)
-{
-    uintptr_t top = (uintptr_t)__atomic_load_n(&m->top, __ATOMIC_RELAXED);
-    uintptr_t end = (uintptr_t)__atomic_load_n(&m->end, __ATOMIC_RELAXED);
-    if (__atomic_load_n(&m->start, __ATOMIC_RELAXED) == MAGAZINE_CLOSED)
-        end += m->cap * sizeof(void *);
-    return end > top ? (end - top) / sizeof(void *) : 0;
-}
-
 void open_magazine(struct magazine *m, void **top)
 {
     magazine_open(m, top);
 }
 
-bool close_magazine(struct magazine *m)
+void close_magazine(struct magazine *m)
 {
-    return magazine_close(m);
-}
-
-/* One that was closed and not emptied. */
-static void wake(struct magazine *m)
-{
-    if (!magazine_is_open(m))
-        open_magazine(m, m->top);
-}
-
-void *pop_kept(struct magazine *m)
-{
-    if (magazine_kept(m) == 0)
-        return NULL;
-    wake(m);
-    return magazine_pop(m);
+    magazine_close(m);
 }
 
 /* One block in the magazine of a class that nobody asks for keeps its whole slab, pages included, from
- * others. So a heap that has grown first looks which classes it took nothing of meanwhile; a large one does now and then (hollow.h). */
-void heap_sweep(struct heap *h)
+ * others. So a heap that has grown first looks which classes it took nothing of meanwhile. One that does
+ * not grow is never swept. */
+static HAK_NOINLINE void sweep(struct heap *h)
 {
     for (uint32_t class = 0; class < CLASS_COUNT; class ++) {
-        bool taken = h->classes[class].taken;
+        if (!h->classes[class].taken) {
+            empty_magazine(h, class);
+            class_release_kept(h, class);
+        }
         h->classes[class].taken = false;
-        if (close_magazine(magazine_of(h, class)) || taken)
-            continue;
-        empty_magazine(h, class);
-        class_release_kept(h, class);
     }
     h->grown_bytes = 0;
     count(h, COUNTER_sweep, 1);
@@ -77,7 +53,7 @@ static void sweep_if_due(struct heap *h)
 {
     size_t share = h->used_bytes / GROWN_SHARE;
     if (HAK_UNLIKELY(h->grown_bytes > (share > GROWN_MIN ? share : GROWN_MIN)))
-        heap_sweep(h);
+        sweep(h);
 }
 
 static HAK_NOINLINE void unlock_and_look(struct heap *h)
@@ -125,10 +101,8 @@ static void *fill_paged(struct heap *h, uint32_t class, bool *zeroed)
     if (gets_slots(h, class))
         adjust_slots(h, class);
     void *p = paged_refill(h, class, &is_zeroed);
-    if (m->cap != 0) {
-        m->batch = 1;
+    if (m->cap != 0)
         open_magazine(m, magazine_slots(m) + m->cap);
-    }
     if (zeroed != NULL)
         *zeroed = is_zeroed;
     return p;
@@ -161,7 +135,7 @@ static void *fill_from(struct heap *h, struct heap *from, uint32_t class, uint32
 
 static void *fill(struct heap *h, uint32_t class, bool *zeroed)
 {
-    h->classes[class].active = true;
+    h->classes[class].active = HANDS;
     if (class >= FIRST_PAGED)
         return fill_paged(h, class, zeroed);
     uint32_t most = SLOTS_MOST;
@@ -173,17 +147,15 @@ static void *fill(struct heap *h, uint32_t class, bool *zeroed)
     return p;
 }
 
-/* NULL: it has none, and is closed. One may have come since the fast path looked, out of the inbox or from a signal handler, and
- * another before it is closed. */
-static void *pop_or_close(struct magazine *m)
+/* Closes it. A block may have come since the fast path looked, out of the inbox or from a signal handler:
+ * then it is open again. */
+static bool reopen_unless_empty(struct magazine *m)
 {
-    void *p;
-    while ((p = pop_kept(m)) == NULL) {
-        close_magazine(m);
-        if (magazine_kept(m) == 0)
-            break;
-    }
-    return p;
+    close_magazine(m);
+    if (m->top == magazine_slots(m) + m->cap)
+        return false;
+    open_magazine(m, m->top);
+    return true;
 }
 
 void *heap_refill(struct heap *h, uint32_t class, bool *zeroed)
@@ -195,10 +167,12 @@ void *heap_refill(struct heap *h, uint32_t class, bool *zeroed)
     inbox_open_for(h, class);
     outbox_empty_own(h);
     heap_changed(h, class);
-    void *p = pop_or_close(m);
+    void *p = NULL;
+    while (p == NULL && reopen_unless_empty(m))
+        p = magazine_pop(m);
     if (p == NULL) {
-        sweep_if_due(h);
         p = fill(h, class, zeroed);
+        sweep_if_due(h);
     }
     unlock_and_look(h);
     return p;
@@ -226,8 +200,8 @@ static bool has_shrunk(struct heap *h)
 static HAK_COLD void flush_all(struct heap *h)
 {
     count(h, COUNTER_flush_all, 1);
+    heap_empty_magazines(h, HAND_ALL);
     magazines_lose_slots(h);
-    paged_limit(h, FIRST_PAGED);
     heap_release_kept(h);
     h->peak_bytes = h->emptied_bytes = h->used_bytes;
     h->emptied_ms = os_now_ms();
@@ -256,7 +230,6 @@ static void spill(struct heap *h, uint32_t class, void *p)
 
 static void flush_own(struct heap *h, uint32_t class, void *p)
 {
-    struct magazine *m = magazine_of(h, class);
     if (HAK_UNLIKELY(!lock_take(&h->lock)))
         return;
     count(h, COUNTER_flush, 1);
@@ -267,13 +240,11 @@ static void flush_own(struct heap *h, uint32_t class, void *p)
         count(h, COUNTER_flush_sparse, 1);
         empty_magazine(h, class);
     }
-    h->classes[class].active = true;
-    if (m->batch != 0)
-        wake(m);
-    if (magazine_takes(m))
+    h->classes[class].active = HANDS;
+    if (magazine_takes(magazine_of(h, class)))
         spill(h, class, p);
     else if (hak_classes[class].size <= GATHERED_MAX && h->classes[class].used > GATHERED_FROM)
-        remote_send(h, (uintptr_t)m, p, true);
+        remote_send(h, (uintptr_t)magazine_of(h, class), p, true);
     else
         heap_put(h, slab_of_unit(unit_of(p)), p);
     if (class >= FIRST_PAGED)
@@ -305,9 +276,16 @@ void heap_flush(struct heap *h, uintptr_t word, void *p)
         flush_foreign(h, word, p);
 }
 
-void heap_empty_magazines(struct heap *h)
+void heap_empty_magazines(struct heap *h, enum hand hand)
 {
-    for (uint32_t class = 0; class < CLASS_COUNT; class ++)
-        empty_magazine(h, class);
+    for (uint32_t class = 0; class < CLASS_COUNT; class ++) {
+        struct class_slabs *c = &h->classes[class];
+        uint8_t kept = (uint8_t)magazine_kept(magazine_of(h, class));
+        /* One of which only the fast paths take and give is in use as well. */
+        if ((c->active & hand) == 0 && (hand != HAND_IDLE || c->seen == kept))
+            empty_magazine(h, class);
+        c->active = (uint8_t)(c->active & ~hand);
+        c->seen = kept;
+    }
     paged_limit(h, FIRST_PAGED);
 }

@@ -278,7 +278,7 @@ void registry_abandon(struct heap *h)
         return;
     outbox_empty_own(h);
     if (!live_to_warm(h))
-        heap_empty_magazines(h);
+        heap_empty_magazines(h, HAND_ALL);
     outbox_flush_all(h);
     /* First the state, then the inbox: whoever pushes later sees the state. */
     set_state(h, HEAP_ORPHAN);

@@ -441,7 +441,7 @@ static void *take_under_lock(struct heap *h, uint32_t class)
     if (!lock_take(&h->lock))
         return NULL;
     inbox_open_for(h, class);
-    void *p = pop_kept(magazine_of(h, class));
+    void *p = magazine_pop(magazine_of(h, class));
     if (p == NULL)
         p = heap_take_one(h, class);
     heap_unlock(h);

@@ -103,10 +103,11 @@ static void close_and_sort(struct verification *v, uint32_t class)
     for (size_t i = 0; i < v->count; i++) {
         struct magazine *m = magazine_of(v->heaps[i], class);
         v->held[i] = (struct held){0};
-        if (m->cap == 0)
+        if (!magazine_is_open(m))
             continue;
         magazine_close(m);
-        v->held[i] = (struct held){m->top, magazine_kept(m)};
+        void **end = magazine_slots(m) + m->cap;
+        v->held[i] = (struct held){m->top, (size_t)(end - m->top)};
         sort(m->top, v->held[i].count);
     }
 }

@@ -40,7 +40,7 @@ static inline void check_books(uint32_t class)
 static inline void give_all_back(uint32_t class)
 {
     lock_take(&heap->lock);
-    heap_empty_magazines(heap);
+    heap_empty_magazines(heap, HAND_ALL);
     outbox_flush_all(heap);
     heap_release_kept(heap);
     lock_release(&heap->lock);

@@ -147,7 +147,7 @@ static void a_block_that_came_meanwhile_is_not_lost(void **state)
 static void empty_magazines(void)
 {
     lock_take(&heap->lock);
-    heap_empty_magazines(heap);
+    heap_empty_magazines(heap, HAND_ALL);
     lock_release(&heap->lock);
 }
 

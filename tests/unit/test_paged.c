@@ -226,7 +226,7 @@ static void check_kept_by_another(struct heap *first, size_t room)
 /* And are not counted any more. */
 static void check_idle_ones_go(struct heap *h)
 {
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 4; i++) { /* until it is seen to have been used no more, nor to keep less */
         h->hollow.idle_ms = 0;
         hollow_look_unlocked(h);
     }
@@ -279,6 +279,25 @@ static void who_keeps_too_much_is_asked_at_each(void **state)
     flushes = counted(heap, COUNTER_flush);
     release(alloc(class_for(size)));
     assert_int_equal(counted(heap, COUNTER_flush), flushes);
+}
+
+/* Another heap's go home then, but what is kept is asked for as well. */
+static void other_heaps_blocks_are_kept_to_the_same_limit(void **state)
+{
+    (void)state;
+    enum { EACH = 3 * PAGED_STEP };
+    size_t size = hak_classes[FIRST_PAGED].size;
+    struct heap *owner = new_heap();
+    void *blocks[EACH];
+    alloc_each_as(heap, size, blocks, EACH); /* for which there is a magazine then, ... */
+    free_each_as(heap, blocks, EACH);
+    give_all_back(FIRST_PAGED);
+    release(alloc(FIRST_PAGED)); /* ... which is open */
+    alloc_each_as(owner, size, blocks, EACH);
+    free_each_as(heap, blocks, EACH);
+    assert_in_range(kept(size) * size, 1, PAGED_KEPT_MIN);
+    give_all_back(FIRST_PAGED);
+    registry_abandon(owner);
 }
 
 /* Blocks of slabs are no pages. */
@@ -347,6 +366,7 @@ int main(void)
         cmocka_unit_test_teardown(one_that_is_kept_makes_room_for_a_run, empty_all),
         cmocka_unit_test_teardown(no_other_class_gives, empty_all),
         cmocka_unit_test_teardown(who_keeps_too_much_is_asked_at_each, empty_all),
+        cmocka_unit_test_teardown(other_heaps_blocks_are_kept_to_the_same_limit, empty_all),
         cmocka_unit_test_teardown(fewer_are_kept_when_fewer_are_in_use, empty_all),
         cmocka_unit_test_teardown(more_is_kept_where_demand_swings, empty_all),
     };

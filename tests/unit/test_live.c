@@ -339,6 +339,24 @@ static void units_are_counted_whoever_takes_them(void **state)
         registry_abandon(heaps[i]);
 }
 
+/* Each that can be had, some of them made for it. */
+static void shared_heaps_are_shown(void **state)
+{
+    (void)state;
+    struct heap *h, *all[SHARED_HEAPS];
+    bool are_shown = true;
+    size_t n = 0;
+    while (n < SHARED_HEAPS && (h = registry_take_shared()) != NULL) {
+        const struct live_heaps *row = load_relaxed(&h->row);
+        are_shown = are_shown && row != NULL && load_relaxed(&row->state) == HEAP_SHARED;
+        all[n++] = h;
+    }
+    for (size_t i = 0; i < n; i++)
+        heap_unlock_visited(all[i]);
+    assert_int_equal(n, SHARED_HEAPS);
+    assert_true(are_shown);
+}
+
 /* Nothing fails while the lock is held. */
 static bool shows_kept(bool more_than, size_t before)
 {
@@ -529,6 +547,7 @@ int main(void)
         cmocka_unit_test(what_big_blocks_take_of_other_kinds_is_shown),
         cmocka_unit_test(units_are_counted_whoever_takes_them),
         cmocka_unit_test(empty_slabs_that_stay_are_shown_at_once),
+        cmocka_unit_test(shared_heaps_are_shown),
         cmocka_unit_test(states_of_explicit_heaps_are_shown),
         cmocka_unit_test(samples_end_with_their_heap),
         cmocka_unit_test(what_a_child_shows_is_so),

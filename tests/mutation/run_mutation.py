@@ -29,7 +29,7 @@ FOLDERS = ("heap", "slab", "super", "purge", "pages", "big")
 COPIED = ("src", "include", "cmake", "tests", "bench", "CMakeLists.txt", "CMakePresets.json")
 COPIED += ("LICENSE",)
 PRESET = "release"
-DATA_MOST = 16 << 30  # unit.test_region maps 12 GiB, and touches little of that
+DATA_MOST = 16 << 30  # unit.test_region maps more than 12 GiB, and touches little of that
 # ctest arguments, cheapest first. What takes long by the clock is left out.
 TESTS = (
     ("-L", "^fuzz$", "-E", "profiles"),

@@ -22,6 +22,7 @@ from hakmem.launch import with_preload
 
 RECORD = "peer.json"
 PROBE_TIMEOUT_S = 60
+PROBE_RUNS = 3  # rpmalloc 1.4.3 crashes in one of fifty, as a thread ends
 LIBRARY_FOLDERS = ("/usr/lib/*-linux-gnu", "/usr/lib64", "/usr/lib", "/usr/local/lib")
 
 # Started under the library: uses all of the interface that programs use, in two threads, and
@@ -225,7 +226,16 @@ def _recorded(folder: Path) -> Built | None:
 
 
 def why_unusable(library: Path) -> str | None:
-    """Runs a program under the library; None if that went well and the library served it."""
+    """Runs a program under the library; None if that went well once and the library served it."""
+    for _ in range(PROBE_RUNS):
+        reason, is_final = _probe(library)
+        if reason is None or is_final:
+            break
+    return reason
+
+
+def _probe(library: Path) -> tuple[str | None, bool]:
+    """Why one run of it did not go well, and whether no other would."""
     scrubbed = {
         name: value for name, value in os.environ.items() if not name.startswith(("LD_", "PYTHON"))
     }
@@ -240,14 +250,14 @@ def why_unusable(library: Path) -> str | None:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return f"python3 hangs under {library}"
+        return f"python3 hangs under {library}", True
     if result.returncode != 0:
         said = result.stderr.strip().splitlines() or [f"status {result.returncode}"]
-        return f"python3 fails under {library}: {said[-1]}"
+        return f"python3 fails under {library}: {said[-1]}", False
     malloc, free, maps = result.stdout.split("\n", 2)
     if str(library.resolve()) not in maps:
-        return f"the loader refuses {library}: {result.stderr.strip()}"
+        return f"the loader refuses {library}: {result.stderr.strip()}", True
     for name, file in (("malloc", malloc), ("free", free)):
         if not Path(file).exists() or not library.samefile(file):
-            return f"{library} does not serve {name}, {file} does"
-    return None
+            return f"{library} does not serve {name}, {file} does", True
+    return None, True

@@ -24,6 +24,15 @@ void *aligned_alloc(size_t a, size_t n) { return __libc_memalign(a, n); }
 """
 FREE = "void free(void *p) { __libc_free(p); }\n"
 CRASH = "void free(void *p) { if (p) __builtin_trap(); }\n"
+# At the first start, of which a file tells.
+CRASH_ONCE = """
+#include <fcntl.h>
+__attribute__((constructor)) static void crash_once(void)
+{
+    if (open("%s", O_CREAT | O_EXCL, 0600) >= 0)
+        __builtin_trap();
+}
+"""
 
 
 def recipe(text: str, name: str = "example") -> Recipe:
@@ -105,6 +114,16 @@ def test_what_does_not_work_is_left_out(
     assert reason in state.reason
     assert said[-1] == f"example: left out, {state.reason}"
     assert "example" not in [arm.name for arm in peers.available(Clone(tmp_path))]
+
+
+def test_what_crashes_seldom_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_network: None
+) -> None:
+    crashed = tmp_path / "crashed"
+    text = ALLOCATOR + FREE + CRASH_ONCE % crashed
+    state, _ = set_up(monkeypatch, tmp_path, recipe(text))
+    assert crashed.exists()
+    assert state.arm is not None and state.reason is None
 
 
 def test_failing_build_says_why(

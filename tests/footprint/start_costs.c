@@ -2,6 +2,7 @@
  *
  *     start_costs pages    pages of its own in a process that holds 100 KiB, before the profile's first sample
  *     start_costs sampled  the same after samples
+ *     start_costs ended    pages of the library itself where that has ended, samples included
  *     start_costs calls    system calls, before main and for the first allocations, without and with profile and
  *                          live area
  */
@@ -20,6 +21,7 @@
 #include "support.h"
 
 #define LIBRARY "libhakmem"
+#define OWN_SMAPS "/proc/self/smaps"
 
 enum {
     BLOCKS = 100,
@@ -35,9 +37,12 @@ struct pages {
     /* KiB: anonymous ones and the library's, neither the live area's nor the loader's. */
     size_t own;
     size_t area;
+    size_t library; /* its segments alone */
 };
 
-static const struct pages most = {76, 12}, most_sampled = {128, 28};
+enum { LIBRARY_AT_END = 80 }; /* KiB */
+
+static const struct pages most = {76, 12, 60}, most_sampled = {128, 28, 92};
 
 /* ---- the small program ---- */
 
@@ -63,20 +68,20 @@ static void let_pass(void)
 }
 
 /* Anonymous pages, the stack's apart, the library's file pages, and what is attached. Nothing is allocated meanwhile. */
-static struct pages resident(void)
+static struct pages resident(const char *smaps)
 {
     static char text[1 << 18];
     memset(text, 0, sizeof text); /* or more mappings would make more of it resident */
-    int file = open("/proc/self/smaps", O_RDONLY | O_CLOEXEC);
+    int file = open(smaps, O_RDONLY | O_CLOEXEC);
     size_t length = 0;
     for (ssize_t got; (got = read(file, text + length, sizeof text - 1 - length)) > 0;) {
         length += (size_t)got;
     }
     if (file < 0 || length == 0 || length == sizeof text - 1) {
-        fail("/proc/self/smaps: %s", strerror(errno));
+        fail("%s: %s", smaps, strerror(errno));
     }
     close(file);
-    struct pages sum = {0, 0};
+    struct pages sum = {0, 0, 0};
     size_t kib;
     bool is_library = false, is_stack = false, is_area = false;
     for (char *line = strtok(text, "\n"); line != NULL; line = strtok(NULL, "\n")) {
@@ -90,6 +95,7 @@ static struct pages resident(void)
                    (sscanf(line, "Anonymous: %zu", &kib) == 1 && !is_library && !is_stack &&
                     !is_area)) {
             sum.own += kib;
+            sum.library += is_library ? kib : 0;
         }
     }
     return sum;
@@ -140,12 +146,12 @@ static size_t loaders;
 
 static void note_loaders(void)
 {
-    loaders = resident().own - resident_segments();
+    loaders = resident(OWN_SMAPS).own - resident_segments();
 }
 
 static struct pages own_pages(void)
 {
-    struct pages pages = resident();
+    struct pages pages = resident(OWN_SMAPS);
     pages.own -= loaders;
     return pages;
 }
@@ -171,7 +177,7 @@ static struct pages pages_with(const char *scene, const char *preload)
         become(scene, preload);
     }
     close(ends[1]);
-    struct pages pages = {0, 0};
+    struct pages pages = {0, 0, 0};
     ssize_t got = read(ends[0], &pages, sizeof pages);
     close(ends[0]);
     int status;
@@ -181,7 +187,7 @@ static struct pages pages_with(const char *scene, const char *preload)
     return pages;
 }
 
-static size_t calls_with(const char *scene, const char *preload)
+static pid_t start_traced(const char *scene, const char *preload)
 {
     pid_t child = fork();
     if (child < 0) {
@@ -193,22 +199,56 @@ static size_t calls_with(const char *scene, const char *preload)
         }
         become(scene, preload);
     }
+    return child;
+}
+
+/* Its next stop. False: it has ended. */
+static bool await_stop(pid_t child, int *status)
+{
+    if (waitpid(child, status, 0) != child) {
+        fail("waitpid: %s", strerror(errno));
+    }
+    if (WIFEXITED(*status) && WEXITSTATUS(*status) == EXIT_SKIPPED) {
+        skip("processes may not be traced here");
+    }
+    return WIFSTOPPED(*status);
+}
+
+static void trace_on(pid_t child, enum __ptrace_request how)
+{
+    if (ptrace(how, child, NULL, NULL) != 0) {
+        skip("ptrace: %s", strerror(errno));
+    }
+}
+
+static size_t calls_with(const char *scene, const char *preload)
+{
+    pid_t child = start_traced(scene, preload);
     size_t stops = 0;
-    for (int status;;) {
-        if (waitpid(child, &status, 0) != child) {
-            fail("waitpid: %s", strerror(errno));
-        }
-        if (WIFEXITED(status) || WIFSIGNALED(status)) {
-            if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_SKIPPED) {
-                skip("processes may not be traced here");
-            }
-            return stops / 2; /* one as it is entered, one as it returns */
-        }
+    for (int status; await_stop(child, &status); trace_on(child, PTRACE_SYSCALL)) {
         stops += WSTOPSIG(status) == SIGTRAP;
-        if (ptrace(PTRACE_SYSCALL, child, NULL, NULL) != 0) {
-            skip("ptrace: %s", strerror(errno));
+    }
+    return stops / 2; /* one as it is entered, one as it returns */
+}
+
+/* As it has nothing left to do but to go. */
+static struct pages pages_at_end(const char *scene, const char *preload)
+{
+    struct pages pages = {0, 0, 0};
+    char smaps[32];
+    pid_t child = start_traced(scene, preload);
+    (void)snprintf(smaps, sizeof smaps, "/proc/%d/smaps", (int)child);
+    int status;
+    if (!await_stop(child, &status) ||
+        ptrace(PTRACE_SETOPTIONS, child, NULL, PTRACE_O_TRACEEXIT) != 0) {
+        skip("ptrace: %s", strerror(errno));
+    }
+    for (trace_on(child, PTRACE_CONT); await_stop(child, &status); trace_on(child, PTRACE_CONT)) {
+        if (status >> 8 == (SIGTRAP | PTRACE_EVENT_EXIT << 8)) {
+            pages = resident(smaps);
         }
     }
+    return pages;
 }
 
 /* ---- verdicts ---- */
@@ -218,11 +258,12 @@ enum { RUNS = 8 };
 
 static struct pages least_pages_with(const char *scene, const char *library)
 {
-    struct pages least = {SIZE_MAX, SIZE_MAX};
+    struct pages least = {SIZE_MAX, SIZE_MAX, SIZE_MAX};
     for (int i = 0; i < RUNS; i++) {
         struct pages pages = pages_with(scene, library);
         least.own = pages.own < least.own ? pages.own : least.own;
         least.area = pages.area < least.area ? pages.area : least.area;
+        least.library = pages.library < least.library ? pages.library : least.library;
     }
     return least;
 }
@@ -233,8 +274,9 @@ static void check_pages(const char *scene, const char *library, struct pages bou
         skip("the bound is for pages of 4 KiB");
     }
     struct pages with = least_pages_with(scene, library), without = least_pages_with(scene, NULL);
-    note("%zu KiB of its own beside 100 KiB of blocks, and %zu KiB of the live area",
-         with.own - without.own, with.area);
+    note(
+        "%zu KiB of its own beside 100 KiB of blocks, %zu of them the library, and %zu KiB of the live area",
+        with.own - without.own, with.library, with.area);
     if (with.area == 0) {
         skip("no live area: shared memory is not to be had here");
     }
@@ -243,6 +285,22 @@ static void check_pages(const char *scene, const char *library, struct pages bou
     }
     if (with.area > bound.area) {
         fail("more than %zu KiB of the live area", bound.area);
+    }
+    if (with.library > bound.library) {
+        fail("more than %zu KiB of the library", bound.library);
+    }
+}
+
+static void check_end(const char *scene, const char *library)
+{
+    size_t least = SIZE_MAX;
+    for (int i = 0; i < RUNS; i++) {
+        size_t kib = pages_at_end(scene, library).library;
+        least = kib < least ? kib : least;
+    }
+    note("%zu KiB of the library at the end", least);
+    if (least == 0 || least > LIBRARY_AT_END) {
+        fail("none, or more than %d KiB", LIBRARY_AT_END);
     }
 }
 
@@ -286,6 +344,11 @@ int main(int argc, char **argv)
         hold();
         return 0;
     }
+    if (strcmp(scene, "pass") == 0) {
+        hold();
+        let_pass();
+        return 0;
+    }
     if (strcmp(scene, "hold_and_report") == 0) {
         note_loaders();
         hold();
@@ -304,13 +367,15 @@ int main(int argc, char **argv)
         check_pages("hold_and_report", library, most);
     } else if (strcmp(scene, "sampled") == 0) {
         check_pages("pass_and_report", library, most_sampled);
+    } else if (strcmp(scene, "ended") == 0) {
+        check_end("pass", library);
     } else if (strcmp(scene, "calls") == 0) {
         check_calls(library, CALLS_TO_ALLOCATE + CALLS_FOR_LIVE_AREA);
         setenv("HAKMEM_LIVE", "0", 1);
         setenv("HAKMEM_PROFILE", "0", 1);
         check_calls(library, CALLS_TO_ALLOCATE);
     } else {
-        fail("which one: pages, sampled or calls?");
+        fail("which one: pages, sampled, ended or calls?");
     }
     return 0;
 }

@@ -200,7 +200,7 @@ HAK_INLINE bool pop_unsampled(size_t offset, void **p)
 HAK_INLINE size_t offset_for(size_t size)
 {
     return size <= SMALL_MAX ? hak_small_offset[words_of(size)]
-                             : hak_mid_offset[(size - 1) / MID_STEP];
+                             : magazine_offset(class_in_doublings(size));
 }
 
 static HAK_NOINLINE void *alloc_missed(size_t size)

@@ -32,14 +32,6 @@ const uint16_t hak_small_offset[SMALL_MAX / 8 + 1] = {
 extern const uint16_t hak_magazine_offset_v1[HAK_INLINE_MAX_V1 / 8 + 1]
     __attribute__((alias("hak_small_offset"), visibility("default")));
 _Static_assert(SMALL_MAX == HAK_INLINE_MAX_V1, "sizes that programs serve themselves");
-#define MID_INDEX(n) ((n) > SMALL_MAX ? ((n)-1) / MID_STEP : 0)
-const uint16_t hak_mid_offset[SLAB_MAX / MID_STEP] = {
-#define CLASS(index, from, size, units, slot_count)                                                \
-    [MID_INDEX(from)... MID_INDEX(size)] =                                                         \
-        (uint16_t)(offsetof(struct magazines, of) + (index) * sizeof(struct magazine)),
-#include "slab/size_classes.def"
-#undef CLASS
-};
 #pragma GCC diagnostic pop
 
 struct heap hak_empty_heap;

@@ -245,9 +245,6 @@ HAK_INLINE bool is_nobodys(uint32_t state)
 
 /* Where the magazine is for every multiple of 8 up to SMALL_MAX. */
 extern const uint16_t hak_small_offset[SMALL_MAX / 8 + 1] __attribute__((visibility("hidden")));
-/* The same for sizes above that, in steps that divide all of their classes. */
-enum { MID_STEP = 128 };
-extern const uint16_t hak_mid_offset[SLAB_MAX / MID_STEP] __attribute__((visibility("hidden")));
 
 /* What a thread's heap is before it has one. */
 extern struct heap hak_empty_heap __attribute__((visibility("hidden")));

@@ -94,14 +94,16 @@ struct slab {
 
 _Static_assert(sizeof(struct slab) == 64, "one line per unit");
 
-enum { STEPWISE_MAX = 256, FIRST_DOUBLING = 17, STEPS_PER_DOUBLING = 8 };
+/* FIRST_DOUBLING: of the class behind that of STEPWISE_MAX, whose highest bit is DOUBLED_BIT. */
+enum { STEPWISE_MAX = 256, DOUBLED_BIT = 8, FIRST_DOUBLING = 17, STEP_BITS = 3 };
 
-/* Class for a request above STEPWISE_MAX: doubling k spans (256 << k, 512 << k] in eight steps. */
+/* Class for a request above STEPWISE_MAX: doubling k spans (256 << k, 512 << k] in eight steps. Those of one begin where the last
+ * one's would go on: the bits of the step, with the highest bit before them, add up to that. */
 HAK_INLINE uint32_t class_in_doublings(size_t size)
 {
-    uint32_t doubling = 55 - (uint32_t)__builtin_clzll(size - 1);
-    uint32_t step = (uint32_t)((size - 1) >> (doubling + 5)) - STEPS_PER_DOUBLING;
-    return FIRST_DOUBLING + doubling * STEPS_PER_DOUBLING + step;
+    uint32_t highest = 63 ^ (uint32_t)__builtin_clzll(size - 1);
+    uint32_t steps = (uint32_t)((size - 1) >> (highest - STEP_BITS));
+    return (highest << STEP_BITS) + steps + FIRST_DOUBLING - ((DOUBLED_BIT + 1) << STEP_BITS);
 }
 
 /* Class for a request of up to SLAB_MAX bytes. */

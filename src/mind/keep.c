@@ -398,8 +398,10 @@ static void fade_if_due(uint64_t now)
         return;
     keep.faded_ms = now;
     keep.risen_most /= 2;
-    for (uint32_t key = 0; key <= KEEP_ANY; key++)
-        fade(&keep.rules[key]);
+    for (uint32_t key = 0; key <= KEEP_ANY; key++) {
+        if (keep.rules[key].is_known) /* the others are zero: they need no pages for that */
+            fade(&keep.rules[key]);
+    }
 }
 
 static void decide(uint64_t now)

@@ -6,7 +6,7 @@ All of /proc is read below `root`, which only tests change.
 import os
 import re
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,7 +32,6 @@ OTHER_MALLOCS = re.compile(
     r"lib(jemalloc|tcmalloc\w*|mimalloc|snmalloc\w*|rpmalloc\w*|hoard|tbbmalloc\w*|scudo|asan|tsan)\b"
     r"|vgpreload_"
 )
-PHP = re.compile(r"/(libphp|php(-fpm|-cgi)?)[0-9.]*(\.so)?$")
 START_ON_HAKMEM = "start it with: hakmem run -- COMMAND"
 LD_SO_PRELOAD = "etc/ld.so.preload"
 
@@ -65,7 +64,6 @@ def examine_command(
     report = Report(shown)
     linked = _has_hakmem(program, report)
     able = linked or _can_be_preloaded(program, library, report)
-    _deep_binding([str(program.resolve())], report)
     _other_preloads(environment, report)
     _preload_file(root / LD_SO_PRELOAD, None, report)
     loadable = library is not None and _loadable(library, environment, report)
@@ -207,7 +205,6 @@ def examine_process(pid: int, library: Path | None, root: Path = Path("/")) -> R
     _other_preloads(environment, report)
     _preload_file(root / proc.own / "root" / LD_SO_PRELOAD, name, report)
     _symbolic_libraries(proc, files, report)
-    _deep_binding((file.name for file in files), report)
     _namespace(proc, report)
     if serves:
         _figures(pid, root, environment, _own_library(proc, files, library), report)
@@ -366,17 +363,6 @@ def _symbolic_libraries(proc: Proc, files: list[Mapped], report: Report) -> None
                 f"{file.name} is linked with -Bsymbolic and defines malloc: what it allocates "
                 "itself is not hakmem's",
             )
-
-
-def _deep_binding(names: Iterable[str], report: Report) -> None:
-    """What dlopen was told cannot be seen from outside; these programs are known to say it."""
-    if any(PHP.search(name) for name in names):
-        report.note(
-            "other malloc",
-            "PHP up to 8.4 opens its extensions with RTLD_DEEPBIND: their malloc is glibc's, and a "
-            "block that goes from one side to the other ends the program (php-src issue 10670)",
-            "use a PHP with php-src pull request 18612, or one built without RTLD_DEEPBIND",
-        )
 
 
 def _namespace(proc: Proc, report: Report) -> None:

@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -426,13 +425,6 @@ def test_program_that_hakmem_is_linked_into(
     assert report.active is True
     assert "linked into it" in one(report, "ok", "program")
     assert [found for found in report.findings if found.verdict == "problem"] == []
-
-
-def test_php_binds_deeply(tmp_path: Path) -> None:
-    program = tmp_path / "php8.2"
-    shutil.copy(Path(sys.executable).resolve(), program)
-    report = examine_command(program, None, {})
-    assert "RTLD_DEEPBIND" in one(report, "note", "other malloc")
 
 
 def test_not_a_program(tmp_path: Path) -> None:

@@ -220,7 +220,8 @@ HAK_INLINE void learn_offset(size_t size, size_t offset)
 /* ---- while much is free ----
  * A process may serve all it does from magazines, and no slow path would find that what is kept for a swing of its demand is not
  * wanted any more, or that slabs are nearly empty. So where much may be free the end of a countdown glances at the clock: a thread
- * for which that comes seldom looks at what may be kept, and makes the next countdown a short one. */
+ * for which that comes seldom looks at what may be kept, and makes the next countdown a short one. One that only allocates may do so
+ * all the time: it looks where nobody has for long. */
 enum {
     SELDOM_MS = 64,
     SHORT_WORDS = 256,
@@ -247,9 +248,10 @@ static void glance(struct heap *h, size_t size)
         return;
     if (hollow_may_be() && now - h->hollow.looked_ms >= SELDOM_MS)
         look_at_heap(h);
-    if (!seldom)
+    if (seldom)
+        sampler_shorten(&h->magazines.sampler, SHORT_WORDS);
+    else if (!purge_look_is_overdue(now))
         return;
-    sampler_shorten(&h->magazines.sampler, SHORT_WORDS);
     purge_look(purge_dirty_bytes());
 }
 

@@ -10,7 +10,6 @@
 #include "purge/show.h"
 
 enum {
-    WINDOW_MS = 1000,
     IN_USE_SHARE = 16,
     SCATTER_SHARE = 3,
     SLACK_SHARE = 8,
@@ -36,13 +35,13 @@ static struct {
     _Atomic bool refused; /* the kernel took nothing back at the last purge */
     /* What was in use: most and least of the current window, most of the one before. Looked at where
      * memory is taken from the kernel and where much is free, so it misses `retain` at most. */
-    _Atomic uint64_t window_ms; /* when the current window began */
     _Atomic size_t most, least, most_before, least_before;
     _Atomic uint64_t paid_until_ms;
     _Atomic size_t highest; /* footprint, but for what is yet to be paid; 0: not followed yet */
 } purge;
 
 _Atomic size_t hak_purge_allowed;
+_Atomic uint64_t hak_purge_window_ms;
 _Atomic enum memory_kind hak_purge_owed_for;
 
 static size_t in_use_now(void)
@@ -77,7 +76,8 @@ static void fade_regret(size_t swing, uint64_t windows)
 
 static void roll_window(size_t in_use)
 {
-    uint64_t now = os_now_ms(), windows = (now - load_relaxed(&purge.window_ms)) / WINDOW_MS;
+    uint64_t now = os_now_ms(),
+             windows = (now - load_relaxed(&hak_purge_window_ms)) / PURGE_WINDOW_MS;
     if (HAK_LIKELY(windows == 0))
         return;
     size_t most = load_relaxed(&purge.most), least = load_relaxed(&purge.least);
@@ -86,7 +86,7 @@ static void roll_window(size_t in_use)
     store_relaxed(&purge.least_before, windows == 1 ? least : in_use);
     store_relaxed(&purge.most, in_use);
     store_relaxed(&purge.least, in_use);
-    store_relaxed(&purge.window_ms, now);
+    store_relaxed(&hak_purge_window_ms, now);
 }
 
 static size_t recent_peak(void)
@@ -156,7 +156,7 @@ static size_t most_regret(void)
 /* `bytes` were taken from the kernel when `recent` had been purged. */
 static HAK_NOINLINE void regret(size_t bytes, size_t recent)
 {
-    if (os_now_ms() - load_relaxed(&purge.last_ms) > WINDOW_MS) {
+    if (os_now_ms() - load_relaxed(&purge.last_ms) > PURGE_WINDOW_MS) {
         store_relaxed(&purge.recent, (size_t)0);
         return;
     }
@@ -265,7 +265,7 @@ static void purge_excess_locked(size_t allowed)
     uint64_t now = os_now_ms();
     uint32_t refused = load_relaxed(&hak_purges_refused);
     size_t bytes = purge_down_to(allowed);
-    if (now - load_relaxed(&purge.last_ms) > WINDOW_MS)
+    if (now - load_relaxed(&purge.last_ms) > PURGE_WINDOW_MS)
         store_relaxed(&purge.recent, (size_t)0);
     add_relaxed(&purge.recent, bytes);
     store_relaxed(&purge.last_ms, now);
@@ -275,7 +275,8 @@ static void purge_excess_locked(size_t allowed)
 
 static HAK_COLD void purge_excess(size_t allowed)
 {
-    if (load_relaxed(&purge.refused) && os_now_ms() - load_relaxed(&purge.last_ms) < WINDOW_MS)
+    if (load_relaxed(&purge.refused) &&
+        os_now_ms() - load_relaxed(&purge.last_ms) < PURGE_WINDOW_MS)
         return;
     thread_enter(); /* a handler must not wait for the locks that are taken here */
     if (lock_try(&purge.lock)) {

@@ -60,6 +60,16 @@ HAK_INLINE size_t purge_dirty_bytes(void)
 
 void purge_look(size_t dirty);
 
+/* Demand is followed in windows of that length, each of which begins at a look: when the current one began. */
+enum { PURGE_WINDOW_MS = 1000 };
+extern _Atomic uint64_t hak_purge_window_ms __attribute__((visibility("hidden")));
+
+/* Whether nobody has looked since the window ended: what is allowed may be too much by now. */
+HAK_INLINE bool purge_look_is_overdue(uint64_t now_ms)
+{
+    return now_ms - load_relaxed(&hak_purge_window_ms) > PURGE_WINDOW_MS;
+}
+
 /* What was allowed at the last look, by anyone. */
 extern _Atomic size_t hak_purge_allowed __attribute__((visibility("hidden")));
 

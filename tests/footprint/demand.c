@@ -136,6 +136,50 @@ void check_trickle(void)
     }
 }
 
+/* ---- growing ---- */
+
+enum { LARGE = 256 << 20, GROWING_STEPS = 1500, GROWING_EACH = 128 };
+
+static size_t most_beside(size_t live)
+{
+    return live + live / 2 + LARGE / 32;
+}
+
+/* After a peak a program only grows, without a pause that would be told from work: what the peak has left is not kept for long. */
+void check_growing(void)
+{
+    for (int i = 0; i < 4; i++) {
+        char *block = malloc(LARGE);
+        if (block == NULL) {
+            fail("malloc(%d) gave NULL", LARGE);
+        }
+        memset(block, 1, LARGE);
+        free(block);
+    }
+    size_t stopped = rss_bytes(), after = stopped, live = 0;
+    for (int i = 0; i < GROWING_STEPS && after > most_beside(live); i++) {
+        for (int k = 0; k < GROWING_EACH; k++) {
+            char *volatile block = malloc(TRICKLE_SIZE); /* stays */
+            if (block == NULL) {
+                fail("malloc(%d) gave NULL", TRICKLE_SIZE);
+            }
+            memset(block, 1, TRICKLE_SIZE);
+        }
+        live += GROWING_EACH * TRICKLE_SIZE;
+        sleep_ms(10);
+        after = rss_bytes();
+    }
+    note("resident %.1f MiB after the peak, then %.1f MiB with %.1f MiB of new blocks",
+         in_mib(stopped), in_mib(after), in_mib(live));
+    if (stopped < LARGE) {
+        fail("nothing was kept: this says nothing");
+    }
+    if (after > most_beside(live) || live > LARGE / 3) {
+        fail("more than half of them and %d MiB beside them, or only once they had taken its place",
+             LARGE / 32 >> 20);
+    }
+}
+
 /* ---- worker ---- */
 
 size_t rss_when_at_most(size_t most)

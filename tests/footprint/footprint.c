@@ -17,6 +17,7 @@
  *     footprint collapsed  with worker:1 a heap that stays full gets huge pages, and is no larger for that; what is freed goes
  *     footprint trickle  what two peaks have taught goes as well while a few small blocks are all that is asked for, and all of them
  *                        come from what the thread keeps
+ *     footprint growing  the same of a large block while the program only grows, by small ones
  *     footprint swing    neither does demand that goes up and down; when it has stopped, what was kept
  *                        for it is bounded, and goes with a little work within 8 s
  */
@@ -290,6 +291,7 @@ int main(int argc, char **argv)
                   {"tiny", check_tiny},
                   {"steady", check_steady},
                   {"trickle", check_trickle},
+                  {"growing", check_growing},
                   {"swing", check_swing},
                   {"scattered", check_scattered},
                   {"worker", check_worker},
@@ -304,6 +306,6 @@ int main(int argc, char **argv)
             return 0;
         }
     }
-    fail("which one: start, idle, peak, tiny, steady, trickle, swing, scattered, asleep, "
+    fail("which one: start, idle, peak, tiny, steady, trickle, growing, swing, scattered, asleep, "
          "asleep_worker, worker, collapsed, emptied or emptied_heap?");
 }

@@ -27,6 +27,7 @@ void check_emptied_heap(void);
 /* demand.c */
 void check_swing(void);
 void check_trickle(void);
+void check_growing(void);
 void check_worker(void);
 
 /* huge.c */

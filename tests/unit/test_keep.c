@@ -134,6 +134,29 @@ static void nothing_is_kept_of_what_fell_once(void **state)
     assert_int_equal(look(low, SECOND), 0);
 }
 
+static uint64_t shown_kib(void)
+{
+    uint64_t kib = 0;
+    for (int i = 0; i < KEEP_TIMES; i++)
+        kib += load_relaxed(&live_area()->rules[key].kib[i]);
+    return kib;
+}
+
+/* Of three gaps half; then a fall that has been in vain, and a gap more. */
+static void what_is_known_counts_half_after_a_minute(void **state)
+{
+    (void)state;
+    const uint64_t each = (high - low) >> 10;
+    for (int i = 0; i < 4; i++)
+        beat(2 * SECOND);
+    look(low, 61 * SECOND);
+    assert_int_equal(shown_kib(), 3 * each); /* as it was decided on */
+    beat(2 * SECOND);
+    beat(2 * SECOND);
+    look(low, SECOND);
+    assert_int_equal(shown_kib(), 3 * each / 2 + 2 * each);
+}
+
 static void a_rhythm_is_kept_just_long_enough(void **state)
 {
     (void)state;
@@ -432,6 +455,7 @@ int main(void)
         cmocka_unit_test_setup(fixed_keeps_all_for_its_time, next_key),
         cmocka_unit_test_setup(a_shadow_decides_and_keeps_nothing, next_key),
         cmocka_unit_test_setup(what_was_kept_is_counted, next_key),
+        cmocka_unit_test_setup(what_is_known_counts_half_after_a_minute, next_key),
         cmocka_unit_test_setup(a_rule_known_before_keeps_what_falls_first, next_key),
         cmocka_unit_test_setup(a_rule_known_before_can_be_unlearnt, next_key),
         cmocka_unit_test_setup(what_evidence_says_goes_before_what_was_chosen, next_key),

@@ -12,13 +12,14 @@
 
 typedef void *opener(const char *file, int mode);
 
-static _Atomic(opener *) next_dlopen; /* NULL: not looked for yet */
+/* NULL: not looked for yet. Who finds one has the settings as well: release, acquire. */
+static _Atomic(opener *) next_dlopen;
 
 static HAK_COLD opener *find_next(void)
 {
     front_read_settings();
     opener *next = (opener *)dlsym(RTLD_NEXT, "dlopen");
-    store_relaxed(&next_dlopen, next);
+    store_release(&next_dlopen, next);
     return next;
 }
 
@@ -26,7 +27,7 @@ static HAK_COLD opener *find_next(void)
  * file is compiled with optimisation in every build. */
 HAK_EXPORT void *dlopen(const char *file, int mode)
 {
-    opener *next = load_relaxed(&next_dlopen);
+    opener *next = load_acquire(&next_dlopen);
     if (HAK_UNLIKELY(next == NULL))
         next = find_next();
     return next(file, hak_options.deepbind ? mode : mode & ~RTLD_DEEPBIND);

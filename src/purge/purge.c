@@ -14,6 +14,7 @@ enum {
     SCATTER_SHARE = 3,
     SLACK_SHARE = 8,
     FREES_PER_LOOK = 16,
+    FALLS_TO_SWING = 4,
     PAID_IN_MS = 64 << 10, /* bytes: 16 page faults take about a fortieth of that */
     PAID_AHEAD_MS = 128
 };
@@ -33,9 +34,9 @@ static struct {
     _Atomic bool follows; /* more than FOLLOWED_FROM was in use once */
     _Atomic size_t kept;  /* bytes that are to keep their pages by what was learnt */
     _Atomic bool refused; /* the kernel took nothing back at the last purge */
-    /* What was in use: most and least of the current window, most of the one before. Looked at where
-     * memory is taken from the kernel and where much is free, so it misses `retain` at most. */
-    _Atomic size_t most, least, most_before, least_before;
+    /* What was in use: most and least of the current window, and how far it fell below what it had been there; and of the one
+     * before. Looked at where memory is taken from the kernel and where much is free, so it misses `retain` at most. */
+    _Atomic size_t most, least, fall, most_before, least_before, fall_before;
     _Atomic uint64_t paid_until_ms;
     _Atomic size_t highest; /* footprint, but for what is yet to be paid; 0: not followed yet */
 } purge;
@@ -49,6 +50,11 @@ static size_t in_use_now(void)
     return units_in_use() * UNIT_SIZE + pages_in_use() + big_live_bytes();
 }
 
+static size_t less(size_t a, size_t b)
+{
+    return a > b ? a - b : 0;
+}
+
 static size_t slack(size_t allowed)
 {
     return largest_of(SLACK_MIN, allowed / SLACK_SHARE);
@@ -58,10 +64,19 @@ static size_t slack(size_t allowed)
 
 static void note_demand(size_t in_use)
 {
-    if (in_use > load_relaxed(&purge.most))
+    size_t most = load_relaxed(&purge.most);
+    if (in_use > most)
         store_relaxed(&purge.most, in_use);
+    else if (most - in_use > load_relaxed(&purge.fall))
+        store_relaxed(&purge.fall, most - in_use);
     if (in_use < load_relaxed(&purge.least))
         store_relaxed(&purge.least, in_use);
+}
+
+/* From the most to the least and back. What only rises does not swing, however far: then there was no such fall. */
+static size_t swing_of(size_t most, size_t least, size_t fall)
+{
+    return least_of(less(most, least), fall * FALLS_TO_SWING);
 }
 
 /* Regret that was not needed for a window is halved. */
@@ -81,9 +96,12 @@ static void roll_window(size_t in_use)
     if (HAK_LIKELY(windows == 0))
         return;
     size_t most = load_relaxed(&purge.most), least = load_relaxed(&purge.least);
-    fade_regret(most - least_of(most, least), windows);
+    size_t fall = load_relaxed(&purge.fall);
+    fade_regret(swing_of(most, least, fall), windows);
     store_relaxed(&purge.most_before, windows == 1 ? most : in_use);
     store_relaxed(&purge.least_before, windows == 1 ? least : in_use);
+    store_relaxed(&purge.fall_before, windows == 1 ? fall : 0);
+    store_relaxed(&purge.fall, (size_t)0);
     store_relaxed(&purge.most, in_use);
     store_relaxed(&purge.least, in_use);
     store_relaxed(&hak_purge_window_ms, now);
@@ -104,9 +122,10 @@ static size_t scattered(size_t peak)
  * lies scattered. */
 static size_t recent_swing(void)
 {
-    size_t peak = recent_peak();
-    size_t low = least_of(load_relaxed(&purge.least), load_relaxed(&purge.least_before));
-    size_t swing = peak - least_of(low, peak);
+    size_t peak = recent_peak(), least = load_relaxed(&purge.least);
+    size_t fall = largest_of(load_relaxed(&purge.fall), load_relaxed(&purge.fall_before));
+    fall = largest_of(fall, less(load_relaxed(&purge.most_before), least));
+    size_t swing = swing_of(peak, least_of(least, load_relaxed(&purge.least_before)), fall);
     return swing + least_of(swing, scattered(peak));
 }
 
@@ -177,11 +196,6 @@ static HAK_NOINLINE void regret(size_t bytes, size_t recent)
 
 /* Each payment is a look at three kinds and a system call at least. */
 #define OWED_LEAST (GRANULE_SIZE / 8)
-
-static size_t less(size_t a, size_t b)
-{
-    return a > b ? a - b : 0;
-}
 
 static size_t dirty_of(enum memory_kind kind)
 {

@@ -354,6 +354,29 @@ static void an_oscillation_of_much_is_forgotten(void **state)
         assert_true(big_free(unit_of(blocks[i])));
 }
 
+/* Looked at all the time, what grew for seconds and is dropped then has not swung. */
+static void growth_is_no_swing(void **state)
+{
+    (void)state;
+    enum { ROUNDS = 2, SECONDS = 8, EACH = 16 };
+    void *blocks[SECONDS * EACH];
+    hak_options.retain = MIB;
+    hak_options.retain_max = 4 * MIB;
+    purge_everything();
+    for (int round = 0; round < ROUNDS; round++) {
+        for (int i = 0; i < SECONDS * EACH; i++) {
+            blocks[i] = take_big();
+            purge_note_big();
+            clock_ms += SECOND / EACH + 1;
+            purge_look(purge_dirty_bytes());
+        }
+        for (int i = 0; i < SECONDS * EACH; i++)
+            assert_true(big_free(unit_of(blocks[i])));
+        look();
+    }
+    assert_true(dirty_bytes() <= 8 * MIB);
+}
+
 static void a_single_peak_is_not_kept(void **state)
 {
     (void)state;
@@ -441,6 +464,7 @@ int main(void)
         cmocka_unit_test(an_oscillation_is_forgotten),
         cmocka_unit_test(scattered_demand_keeps_as_much_again_and_no_more),
         cmocka_unit_test(an_oscillation_is_forgotten),
+        cmocka_unit_test(growth_is_no_swing),
         cmocka_unit_test(a_single_peak_is_not_kept),
         cmocka_unit_test(a_slow_rhythm_is_learnt_and_forgotten),
         cmocka_unit_test(near_a_limit_nothing_is_allowed),

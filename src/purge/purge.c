@@ -34,8 +34,8 @@ static struct {
     _Atomic bool follows; /* more than FOLLOWED_FROM was in use once */
     _Atomic size_t kept;  /* bytes that are to keep their pages by what was learnt */
     _Atomic bool refused; /* the kernel took nothing back at the last purge */
-    /* What was in use: most and least of the current window, and how far it fell below what it had been there; and of the one
-     * before. Looked at where memory is taken from the kernel and where much is free, so it misses `retain` at most. */
+    /* What was in use: most and least of the current window, and how far it fell below the most it had been there; and of the
+     * one before. Looked at where memory is taken from the kernel and where much is free, so it misses `retain` at most. */
     _Atomic size_t most, least, fall, most_before, least_before, fall_before;
     _Atomic uint64_t paid_until_ms;
     _Atomic size_t highest; /* footprint, but for what is yet to be paid; 0: not followed yet */
@@ -122,10 +122,10 @@ static size_t scattered(size_t peak)
  * lies scattered. */
 static size_t recent_swing(void)
 {
-    size_t peak = recent_peak(), least = load_relaxed(&purge.least);
+    size_t peak = recent_peak();
+    size_t low = least_of(load_relaxed(&purge.least), load_relaxed(&purge.least_before));
     size_t fall = largest_of(load_relaxed(&purge.fall), load_relaxed(&purge.fall_before));
-    fall = largest_of(fall, less(load_relaxed(&purge.most_before), least));
-    size_t swing = swing_of(peak, least_of(least, load_relaxed(&purge.least_before)), fall);
+    size_t swing = swing_of(peak, low, fall);
     return swing + least_of(swing, scattered(peak));
 }
 

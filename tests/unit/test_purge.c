@@ -354,6 +354,14 @@ static void an_oscillation_of_much_is_forgotten(void **state)
         assert_true(big_free(unit_of(blocks[i])));
 }
 
+static void take_of_many(void **blocks, int n)
+{
+    for (int i = 0; i < n; i++) {
+        blocks[i] = take_big();
+        purge_note_big();
+    }
+}
+
 /* Looked at all the time, what grew for seconds and is dropped then has not swung. */
 static void growth_is_no_swing(void **state)
 {
@@ -365,8 +373,7 @@ static void growth_is_no_swing(void **state)
     purge_everything();
     for (int round = 0; round < ROUNDS; round++) {
         for (int i = 0; i < SECONDS * EACH; i++) {
-            blocks[i] = take_big();
-            purge_note_big();
+            take_of_many(&blocks[i], 1);
             clock_ms += SECOND / EACH + 1;
             purge_look(purge_dirty_bytes());
         }
@@ -375,6 +382,30 @@ static void growth_is_no_swing(void **state)
         look();
     }
     assert_true(dirty_bytes() <= 8 * MIB);
+}
+
+/* A window that begins when all but a few are taken again saw no fall; the one before did. */
+static void a_swing_may_begin_in_the_window_before(void **state)
+{
+    (void)state;
+    enum { MANY = 128, FEW = 8 };
+    void *blocks[MANY];
+    hak_options.retain = MIB;
+    hak_options.retain_max = 4 * MIB;
+    purge_everything();
+    for (int turn = 0; turn < 3; turn++) {
+        take_of_many(blocks, MANY - FEW);
+        clock_ms += SECOND - SECOND / 8;
+        purge_look(purge_dirty_bytes());
+        take_of_many(blocks + MANY - FEW, FEW);
+        for (int i = 0; i < MANY; i++)
+            assert_true(big_free(unit_of(blocks[i])));
+        clock_ms += SECOND / 4;
+        look();
+    }
+    assert_true(dirty_bytes() >= MANY / 2 * GRANULE_SIZE);
+    purge_everything();
+    clock_ms += 3 * SECOND;
 }
 
 static void a_single_peak_is_not_kept(void **state)
@@ -465,6 +496,7 @@ int main(void)
         cmocka_unit_test(scattered_demand_keeps_as_much_again_and_no_more),
         cmocka_unit_test(an_oscillation_is_forgotten),
         cmocka_unit_test(growth_is_no_swing),
+        cmocka_unit_test(a_swing_may_begin_in_the_window_before),
         cmocka_unit_test(a_single_peak_is_not_kept),
         cmocka_unit_test(a_slow_rhythm_is_learnt_and_forgotten),
         cmocka_unit_test(near_a_limit_nothing_is_allowed),

@@ -11,18 +11,12 @@
 /* std::__throw_bad_alloc of the C++ library, if the program has one. */
 extern _Noreturn void _ZSt17__throw_bad_allocv(void) __attribute__((weak));
 
-/* Of a C++ library that only a plugin of the program has. */
-static HAK_NOINLINE void *find_in_plugins(const char *name)
-{
-    return &cxx_find != NULL ? cxx_find(name) : NULL;
-}
-
 HAK_COLD new_handler new_handler_now(void)
 {
     typedef new_handler get_function(void);
     get_function *get = _ZSt15get_new_handlerv;
     if (get == NULL)
-        get = (get_function *)find_in_plugins("_ZSt15get_new_handlerv");
+        get = (get_function *)cxx_find("_ZSt15get_new_handlerv");
     return get != NULL ? get() : NULL;
 }
 
@@ -46,7 +40,7 @@ static HAK_COLD void *new_or_throw(size_t alignment, size_t size)
         return p;
     void (*throw)(void) = _ZSt17__throw_bad_allocv;
     if (throw == NULL)
-        throw = (void (*)(void))find_in_plugins("_ZSt17__throw_bad_allocv");
+        throw = (void (*)(void))cxx_find("_ZSt17__throw_bad_allocv");
     if (throw != NULL)
         throw();
     /* A program that was optimised as a whole may not say of malloc that it needs it: this does, through start.c. */

@@ -9,12 +9,12 @@ extern new_handler _ZSt15get_new_handlerv(void) __attribute__((weak));
 /* NULL: there is none. */
 new_handler new_handler_now(void);
 
-/* Looks in the C++ library, which may be there for a plugin of the program alone; in the shared library (operators_nothrow.c). */
-extern void *cxx_find(const char *name) __attribute__((weak, visibility("hidden")));
+/* Looks in the C++ library, which may be there for a plugin of the program alone (operators_nothrow.c); in the static library nowhere (operators_static_search.c). */
+void *cxx_find(const char *name);
 
 /* Looks for the C++ library's nothrow operators new: at the start where the program has an operator delete of its own, since later somebody may
- * have the dynamic linker's lock and wait for who calls one, or want to know what dlerror says. In the shared library. */
-extern void operators_find_next(void) __attribute__((weak, visibility("hidden")));
+ * have the dynamic linker's lock and wait for who calls one, or want to know what dlerror says. In the static library nothing is done. */
+void operators_find_next(void);
 
 /* The compiler of the program declares operators new and delete, no header does. */
 #pragma GCC diagnostic ignored "-Wmissing-prototypes"

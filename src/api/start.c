@@ -86,8 +86,10 @@ static bool is_interposed(void)
 
 static HAK_COLD void start_operators(void)
 {
-    if (&operators_find_next != NULL)
+#if HAK_INTERPOSE
+    if (!region_deletes_are_ours())
         operators_find_next();
+#endif
 }
 
 __attribute__((constructor)) void hak_start(void)
@@ -108,6 +110,5 @@ __attribute__((constructor)) void hak_start(void)
     if (hak_options.crash_log && !HAK_SANITIZED)
         crash_install();
     worker_start_if_wanted();
-    if (!region_deletes_are_ours())
-        start_operators();
+    start_operators();
 }

@@ -66,7 +66,8 @@ struct delete_in_use {
     void (*used)(void *p);
     void (*ours)(void *p);
 };
-extern const struct delete_in_use hak_delete_in_use __attribute__((weak, visibility("hidden")));
+extern const struct delete_in_use hak_delete_in_use
+    __attribute__((weak)); /* not hidden: gold gives what is, and not there, an address */
 bool region_deletes_are_ours(void);
 
 /* Learns the page size: all that is needed before the first block. */

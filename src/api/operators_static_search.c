@@ -1,5 +1,6 @@
-/* What the static library has instead of operators_nothrow.c's search: a program that is linked with it has its C++ library's own nothrow
- * forms of new. Not weak declarations that are asked for: gold gives what is hidden, and not there, the address of the program. */
+/* The search of operators_nothrow.c as the static library has it: there is nothing to look for, since a program that is linked with it
+ * has the C++ library's own nothrow forms of new. Defined, because where a weak hidden name is missing gold has the program's
+ * address in its place. */
 #include "api/api.h"
 
 #if HAK_INTERPOSE

@@ -87,8 +87,7 @@ static bool is_interposed(void)
 static HAK_COLD void start_operators(void)
 {
 #if HAK_INTERPOSE
-    if (!region_deletes_are_ours())
-        operators_find_next();
+    operators_find_next();
 #endif
 }
 
@@ -110,5 +109,6 @@ __attribute__((constructor)) void hak_start(void)
     if (hak_options.crash_log && !HAK_SANITIZED)
         crash_install();
     worker_start_if_wanted();
-    start_operators();
+    if (!region_deletes_are_ours())
+        start_operators();
 }

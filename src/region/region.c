@@ -20,8 +20,8 @@ enum granule_state {
     GRANULE_FOREIGN, /* somebody else's mapping lies here: never used */
 };
 
-/* Side arrays are committed for this many granules at a time. */
-enum { COMMIT_STEP = 256 };
+/* Granules for which side arrays are committed at a time: what the first of them need is less than a huge page. */
+enum { COMMIT_STEP = 64 };
 
 #define WINDOW_USUAL ((size_t)1 << 39)
 #define WINDOW_MIN ((size_t)1 << 28)
@@ -40,6 +40,10 @@ static struct {
     uintptr_t arrays, arrays_end;
 } region;
 
+/* All large variables lie between these (cmake/layout.ld, cmake/static.ld), or there are none. */
+extern char __start_hak_large[] __attribute__((visibility("hidden"), weak));
+extern char __stop_hak_large[] __attribute__((visibility("hidden"), weak));
+
 /* ---- choosing the window ---- */
 
 /* The side arrays. Four of them in two pairs, whose arrays begin at the same place and lie away from it:
@@ -53,9 +57,13 @@ enum {
     WIDE_EACH = sizeof(uint64_t) * WIDE_WORDS * GRANULE_UNITS,
     SUPERS_EACH = sizeof(struct super),
     SLABS_BEHIND = SLABS_EACH, /* granule 0's */
+    SUPERS_STEP = UNIT_SIZE / SUPERS_EACH,
 };
 
 _Static_assert(SLABS_BEHIND < 4096, "the first words share a page with the first slabs");
+_Static_assert(SLABS_EACH + WORDS_EACH < (GRANULE_SIZE - 2 * UNIT_SIZE) / COMMIT_STEP &&
+                   MAPS_EACH + WIDE_EACH < GRANULE_SIZE / COMMIT_STEP,
+               "no huge page fits into what the first granules have");
 
 /* What the first n entries of an array need on its side of the place, in whole units. */
 static size_t words_need(size_t n)
@@ -114,7 +122,8 @@ static uintptr_t free_place(size_t size)
 
 /* Arrays, and the window behind them. They are chosen, not reserved: a limit on address space that the program sets later counts what is
  * mapped alone. The window's first granule is mapped, which shows that one can map there, and so are the words, which are read before
- * they are committed: whoever frees a pointer into an unused part looks. A clash further up shows later. */
+ * they are committed: whoever frees a pointer into an unused part looks. With them the first slabs, so that both can be committed in one
+ * call. A clash further up shows later. */
 static bool choose_free_window(size_t size)
 {
     size_t granules = size >> GRANULE_SHIFT, arrays = arrays_need(granules);
@@ -123,7 +132,8 @@ static bool choose_free_window(size_t size)
     if (at == 0 || os_map_at((void *)base, GRANULE_SIZE) != OS_OK)
         return false;
     lay_out_arrays(at, granules);
-    if (os_map_to_read(region.words_at, words_need(granules)) != OS_OK) {
+    size_t slabs = slabs_need(COMMIT_STEP);
+    if (os_map_to_read(region.words_at - slabs, slabs + words_need(granules)) != OS_OK) {
         os_unmap((void *)base, GRANULE_SIZE);
         return false;
     }
@@ -203,6 +213,15 @@ bool region_deletes_are_ours(void)
     return &hak_delete_in_use != NULL && hak_delete_in_use.used == hak_delete_in_use.ours;
 }
 
+/* No huge pages for the library's large variables: of most a little is touched here and there. */
+static void advise_variables(void)
+{
+    uintptr_t page = hak_region.page_size, start = round_up((uintptr_t)__start_hak_large, page);
+    uintptr_t stop = (uintptr_t)__stop_hak_large & ~(page - 1);
+    if (start < stop)
+        os_advise_huge((void *)start, stop - start, false);
+}
+
 bool region_init(void)
 {
     /* acquire: pairs with the release below, so that whoever sees `ready` sees the arrays. */
@@ -215,6 +234,7 @@ bool region_init(void)
         hak_region.page_size = os_page_size();
         ready = choose_window();
         if (ready) {
+            advise_variables();
             hak_region.key = os_secret(SECRET_KEY);
             hak_region.mark = os_secret(SECRET_MARK);
             region.with_super = EARLY_SUPERS;
@@ -230,11 +250,16 @@ bool region_init(void)
 
 /* ---- side arrays ---- */
 
+/* No huge pages: there is an array for each kind of slab, so that some are hardly used. */
 static bool commit(char *at, size_t size)
 {
     if (size == 0)
         return true;
-    return region.reserved ? os_commit(at, size) : os_map_at(at, size) == OS_OK;
+    if (region.reserved ? !os_commit(at, size) : os_map_at(at, size) != OS_OK)
+        return false;
+    if (region.committed != 0)
+        os_advise_huge(at, size, false);
+    return true;
 }
 
 /* What has just been committed, for want of the rest: it could not be mapped a second time. */
@@ -259,23 +284,26 @@ static bool commit_maps(size_t first, size_t end)
     return false;
 }
 
-/* The same of all arrays but supers. Words are mapped already. */
-static bool commit_granules(size_t first, size_t end)
+/* What these granules have in slabs and words. Words are mapped already, and the first slabs with them. */
+static bool commit_slabs(size_t first, size_t end)
 {
     size_t slabs = slabs_need(end) - slabs_need(first), words = words_need(end) - words_need(first);
     char *slabs_at = region.words_at - slabs_need(end);
-    if (!os_commit(region.words_at + words_need(first), words) || !commit(slabs_at, slabs))
+    if (first == 0)
+        return os_commit(slabs_at, slabs + words);
+    return os_commit(region.words_at + words_need(first), words) && commit(slabs_at, slabs);
+}
+
+/* The same of all arrays but supers. */
+static bool commit_granules(size_t first, size_t end)
+{
+    if (!commit_slabs(first, end))
         return false;
     if (commit_maps(first, end))
         return true;
-    uncommit(slabs_at, slabs);
+    if (first != 0)
+        uncommit(region.words_at - slabs_need(end), slabs_need(end) - slabs_need(first));
     return false;
-}
-
-static size_t step_end(size_t first)
-{
-    size_t end = first + COMMIT_STEP;
-    return end < hak_region.granules ? end : hak_region.granules;
 }
 
 /* The first step takes along those that static ones stand in for. */
@@ -283,7 +311,8 @@ static bool commit_supers(size_t granules)
 {
     while (region.with_super < granules) {
         size_t first = region.with_super == EARLY_SUPERS ? 0 : region.with_super;
-        size_t end = step_end(first), from = supers_need(first), to = supers_need(end);
+        size_t end = least_of(first + SUPERS_STEP, hak_region.granules);
+        size_t from = supers_need(first), to = supers_need(end);
         if (!commit((char *)hak_region.supers + from, to - from))
             return false;
         region.with_super = end;
@@ -291,11 +320,12 @@ static bool commit_supers(size_t granules)
     return true;
 }
 
-/* Under the lock: rare (every 512 MiB), and nobody may use a granule before it is done. */
+/* Under the lock: rare (every 128 MiB), and nobody may use a granule before it is done. */
 static bool commit_side_arrays(size_t granules)
 {
     while (region.committed < granules) {
-        size_t first = region.committed, end = step_end(first);
+        size_t first = region.committed, wanted = first == 0 ? 1 : granules;
+        size_t end = least_of(round_up(wanted, COMMIT_STEP), hak_region.granules);
         if (!commit_granules(first, end))
             return false;
         region.committed = end;

@@ -56,7 +56,7 @@ void __real_os_advise_huge(void *at, size_t size, bool wanted);
 void __wrap_os_advise_huge(void *at, size_t size, bool wanted);
 void __wrap_os_advise_huge(void *at, size_t size, bool wanted)
 {
-    if (!wanted) {
+    if (!wanted && unit_of(at) < hak_region.units) {
         add_relaxed(&told_small, 1);
         store_relaxed(&told_small_at, (char *)at);
         assert_int_equal(size, GRANULE_SIZE);

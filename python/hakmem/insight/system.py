@@ -101,8 +101,8 @@ def _huge_pages(proc: Proc, report: Report) -> None:
     elif mode == "always":
         report.ok(
             "huge pages",
-            "transparent_hugepage/enabled is always: hakmem asks for them where they pay and "
-            "declines them where they would cost memory",
+            "transparent_hugepage/enabled is always: hakmem declines them where they do not pay, "
+            "but for blocks above 1 MiB (from 2 MiB on it does with huge_blocks:always)",
         )
     elif mode == "madvise":
         report.ok(

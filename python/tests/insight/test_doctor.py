@@ -109,6 +109,11 @@ def test_nothing_is_wrong(tree: Tree) -> None:
             *("note", "huge pages", "no effect"),
         ),
         (
+            "sys/kernel/mm/transparent_hugepage/enabled",
+            "[always] madvise never\n",
+            *("ok", "huge pages", "blocks above 1 MiB"),
+        ),
+        (
             "sys/kernel/mm/transparent_hugepage/defrag",
             "[always] madvise never\n",
             *("note", "huge pages", "may wait"),

@@ -53,6 +53,8 @@ ptrdiff_t free_map_find(size_t n, size_t alignment)
             continue;
         }
         at = word * BITS + (size_t)__builtin_ctzll(begins);
+        if (at > end - n)
+            break; /* what lies behind the window is not busy */
         size_t run_end = free_map_run_end(at, at + n);
         if (run_end == at + n && granule_is_aligned(at, alignment))
             return (ptrdiff_t)at;

@@ -95,7 +95,7 @@ static size_t address_limit(void)
 {
     size_t limit = hak_live.address_limit;
     hak_live.address_limit = 0;
-    return limit != 0 ? limit : os_address_limit();
+    return limit != 0 ? limit : os_address_limit().now;
 }
 
 static struct live_area *map_area(void)

@@ -39,13 +39,18 @@ size_t os_physical_memory(void)
     return bytes;
 }
 
-size_t os_address_limit(void)
+static size_t bytes_of(rlim_t limit)
+{
+    return limit == RLIM_INFINITY ? SIZE_MAX : (size_t)limit;
+}
+
+struct os_limit os_address_limit(void)
 {
     int saved = errno;
     struct rlimit limit;
-    size_t bytes = SIZE_MAX;
-    if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
-        bytes = (size_t)limit.rlim_cur;
+    struct os_limit bytes = {SIZE_MAX, SIZE_MAX};
+    if (getrlimit(RLIMIT_AS, &limit) == 0)
+        bytes = (struct os_limit){bytes_of(limit.rlim_cur), bytes_of(limit.rlim_max)};
     errno = saved;
     return bytes;
 }
@@ -325,6 +330,23 @@ HAK_COLD bool os_read_file(const char *path, char *out, size_t room)
     out[got > 0 ? got : 0] = '\0';
     errno = saved;
     return got > 0;
+}
+
+enum { LIMIT_AT = 22 /* behind where the name begins, whose first word is "Max" */ };
+
+HAK_INLINE bool is_limited(const char *limits, const char *name)
+{
+    const char *line = strstr(limits, name);
+    return line != NULL && strlen(line) > LIMIT_AT && line[LIMIT_AT] >= '0' &&
+           line[LIMIT_AT] <= '9'; /* else it is "unlimited" */
+}
+
+HAK_COLD bool os_mappings_count(void)
+{
+    char text[1024]; /* of the limits the first ten lines at least */
+    return (os_read_file("/proc/self/limits", text, sizeof text) &&
+            (is_limited(text, "data size") || is_limited(text, "address space"))) ||
+           (os_read_file("/proc/sys/vm/overcommit_memory", text, sizeof text) && text[0] == '2');
 }
 
 HAK_COLD bool os_is_open(int fd)

@@ -13,8 +13,16 @@ size_t os_page_size(void);
 /* Bytes of physical memory, 0 if unknown. */
 size_t os_physical_memory(void);
 
-/* Soft RLIMIT_AS in bytes, SIZE_MAX if unlimited. */
-size_t os_address_limit(void);
+/* RLIMIT_AS in bytes, and what the process may raise it to; SIZE_MAX if unlimited. */
+struct os_limit {
+    size_t now, most;
+};
+struct os_limit os_address_limit(void);
+
+/* Whether what is mapped counts, with or without pages: for a limit of address space or of data, or as promised where promises are
+ * kept (vm.overcommit_memory=2). It reads files: a sandbox may kill whoever asks the
+ * kernel. */
+bool os_mappings_count(void);
 
 /* Unpredictable bits, for the placement of the window. */
 uint64_t os_random(void);

@@ -53,11 +53,13 @@ enum pressure_level pressure_next(enum pressure_level now, size_t limit, size_t 
 
 static struct cgroup_room room_now(uint64_t now, size_t held, size_t fresh)
 {
+    bool anew = now - state.group_ms >= GROUP_MS;
+    if (anew) {
+        state.group_ms = now;
+        store_relaxed(&hak_pressure.mappings_count, os_mappings_count());
+    }
     if (hak_options.soft_limit != 0)
         return (struct cgroup_room){hak_options.soft_limit, held, false};
-    bool anew = now - state.group_ms >= GROUP_MS;
-    if (anew)
-        state.group_ms = now;
     struct cgroup_room room = cgroup_look(anew);
     room.used += fresh; /* it will be touched */
     return room;

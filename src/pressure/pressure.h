@@ -11,7 +11,7 @@
  * nearer the limit the closer the looks, however fast it grows. What a look finds to be done (`rounds`) is done by
  * front, which holds no lock then.
  *
- * Calls: os, live. Called by: super, purge, heap, front. */
+ * Calls: os, live. Called by: region, super, purge, heap, front. */
 #ifndef HAK_PRESSURE_H
 #define HAK_PRESSURE_H
 
@@ -25,7 +25,9 @@ struct pressure {
     _Atomic uint32_t rounds; /* times that memory is to be given back: each heap once per round */
     _Atomic bool due; /* the rest of the process' memory has not had its turn in this round */
     _Atomic bool first_tight; /* it has not been tight yet */
-    _Atomic size_t look_at;   /* bytes held at which to look again */
+    _Atomic bool
+        mappings_count;     /* os_mappings_count, as of the last look for which files were read */
+    _Atomic size_t look_at; /* bytes held at which to look again */
 };
 
 extern struct pressure hak_pressure __attribute__((visibility("hidden")));
@@ -33,6 +35,12 @@ extern struct pressure hak_pressure __attribute__((visibility("hidden")));
 HAK_INLINE bool pressure_is(enum pressure_level level)
 {
     return HAK_UNLIKELY(load_relaxed(&hak_pressure.level) >= (uint32_t)level);
+}
+
+/* Whether free memory is to be unmapped. */
+HAK_INLINE bool pressure_counts_mappings(void)
+{
+    return load_relaxed(&hak_pressure.mappings_count);
 }
 
 /* The level that follows, by what is left of a limit. */

@@ -2,6 +2,7 @@
 
 #include "live/live.h"
 #include "os/os.h"
+#include "pressure/pressure.h"
 #include "region/free_map.h"
 #include "slab/slab.h"
 #include "super/super.h"
@@ -22,6 +23,8 @@ enum granule_state {
 
 /* Granules for which side arrays are committed at a time: what the first of them need is less than a huge page. */
 enum { COMMIT_STEP = 64 };
+
+enum { RAISED_MOST = 64 }; /* times: words are 1/32 of the limit then, or up to 1/16 */
 
 #define WINDOW_USUAL ((size_t)1 << 39)
 #define WINDOW_MIN ((size_t)1 << 28)
@@ -166,21 +169,28 @@ static bool reserve_window(size_t size)
     return true;
 }
 
-static size_t wanted_window(void)
+/* At least so much, four times what may be mapped: granules may lie far from each other. */
+static size_t window_for(size_t least, size_t mapped)
 {
-    size_t limit = hak_live.address_limit = os_address_limit();
-    region.is_limited = limit != SIZE_MAX;
-    if (region.is_limited) {
-        /* Room for four times what the limit allows: mapped granules may be far from each other. */
-        size_t size = WINDOW_MIN;
-        while (size < WINDOW_MAX && size / 4 < limit)
-            size *= 2;
-        return size;
-    }
-    size_t size = WINDOW_USUAL;
-    while (size < WINDOW_MAX && size / 4 < os_physical_memory())
+    size_t size = least;
+    while (size < WINDOW_MAX && size / 4 < mapped)
         size *= 2;
     return size;
+}
+
+/* What the limit may be raised to counts, as far as words for it take little of what it is now. */
+static size_t mapped_most(struct os_limit limit)
+{
+    return limit.most / RAISED_MOST < limit.now ? limit.most : limit.now * RAISED_MOST;
+}
+
+static size_t wanted_window(void)
+{
+    struct os_limit limit = os_address_limit();
+    hak_live.address_limit = limit.now;
+    region.is_limited = limit.now != SIZE_MAX;
+    return region.is_limited ? window_for(WINDOW_MIN, mapped_most(limit))
+                             : window_for(WINDOW_USUAL, os_physical_memory());
 }
 
 static bool choose_window(void)
@@ -531,10 +541,10 @@ static void give(size_t first, size_t n, enum granule_state s)
     lock_release(&region.lock);
 }
 
-/* Address space that is limited is others' as well. */
+/* What is limited, as address space, is others' as well. */
 static HAK_COLD bool unmap_if_limited(size_t first, size_t n)
 {
-    return region.is_limited && region_can_forget() &&
+    return (region.is_limited || pressure_counts_mappings()) && region_can_forget() &&
            os_unmap(granule_address(first), n << GRANULE_SHIFT);
 }
 

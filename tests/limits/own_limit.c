@@ -1,7 +1,7 @@
-/* A program that limits its own address space once it runs: hakmem has no more of it than is in use, nor after requests that are
- * refused. Run under preload.
+/* A program that limits its own address space once it runs, or its data: hakmem has no more of it than is in use, nor after requests
+ * that are refused. Run under preload.
  *
- *     own_limit [--limit MIB] [--bytes MIB]
+ *     own_limit [--limit MIB] [--bytes MIB] [--data 1]
  */
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -42,22 +42,34 @@ static void ask_for_too_much(size_t bytes)
     }
 }
 
+/* The program's own mappings count as well. */
+static void map(size_t bytes)
+{
+    void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (at == MAP_FAILED)
+        fail("%.0f MiB cannot be mapped", in_mib(bytes));
+    munmap(at, bytes);
+}
+
 int main(int argc, char **argv)
 {
     static const size_t sizes[] = {100, 65000, 300000, 5000000, 100};
     size_t limit = option(argc, argv, "--limit", 512) * MIB;
     size_t bytes = option(argc, argv, "--bytes", 300) * MIB;
+    bool data = option(argc, argv, "--data", 0) != 0;
     free(malloc(1));
     struct rlimit space = {limit, limit};
-    if (setrlimit(RLIMIT_AS, &space) != 0)
+    if (setrlimit(data ? RLIMIT_DATA : RLIMIT_AS, &space) != 0)
         skip("the limit cannot be set");
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+    allocate(bytes, sizes[0]);
+    map(bytes); /* before hakmem knows that it will be asked for as much again */
+    for (size_t i = 1; i < sizeof sizes / sizeof *sizes; i++)
         allocate(bytes, sizes[i]);
     ask_for_too_much(limit);
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         allocate(bytes / 2, sizes[i]);
     thread_join(thread_start(idle, NULL));
-    printf("%.0f MiB of each size within %.0f MiB of address space\n", in_mib(bytes),
-           in_mib(limit));
+    printf("%.0f MiB of each size within %.0f MiB of %s\n", in_mib(bytes), in_mib(limit),
+           data ? "data" : "address space");
     return 0;
 }

@@ -43,6 +43,18 @@ except MemoryError:
 else:
     raise SystemExit(f"{limit} KiB were not refused")
 """
+# What has been freed is promised no more, or a fork would need it promised twice.
+FREED_JOB = """
+from pathlib import Path
+def data():
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmData:")) >> 10
+blocks = [bytearray(300_000) for _ in range(800)] + [bytearray(4 << 20) for _ in range(60)]
+full = data()
+assert full >= 460, f"{full} MiB are mapped for 469"
+del blocks
+assert data() < full - 350, f"{data()} MiB are mapped still, of {full}"
+"""
 
 
 def skip(reason: str) -> NoReturn:
@@ -115,6 +127,7 @@ def main() -> None:
         run(exhaustion, "--mixed")
         run(sys.executable, "-c", JSON_JOB)
         run(sys.executable, "-c", ASK_FOR_ALL)
+        run(sys.executable, "-c", FREED_JOB)
 
 
 if __name__ == "__main__":

@@ -153,9 +153,9 @@ size_t os_physical_memory(void)
     return ARENA_SIZE;
 }
 
-size_t os_address_limit(void)
+struct os_limit os_address_limit(void)
 {
-    return SIZE_MAX;
+    return (struct os_limit){SIZE_MAX, SIZE_MAX};
 }
 
 uint64_t os_random(void)

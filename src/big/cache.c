@@ -96,7 +96,7 @@ struct cached cache_take_oldest(size_t excess)
         return none;
     struct cached *c = &cache.slots[0];
     size_t granules = granules_for(excess);
-    return granules < c->granules ? cut_end(c, granules) : take_slot(0);
+    return excess < c->bytes && granules < c->granules ? cut_end(c, granules) : take_slot(0);
 }
 
 /* Takes the neighbours out of the cache and adds them to c: what was freed in pieces can be used as a

@@ -376,6 +376,19 @@ static void purge_keeps_the_newest(void **state)
     release_all(between, 2);
 }
 
+/* Neighbours of which each uses part of its last granule: which of theirs that is, the cache does not know. */
+static void purge_leaves_nothing_of_neighbours(void **state)
+{
+    (void)state;
+    void *p[10];
+    for (size_t i = 0; i < ARRAY_LENGTH(p); i++)
+        p[i] = alloc(MIB + MIB / 8);
+    release_all(p, ARRAY_LENGTH(p));
+    assert_int_equal(big_cached_bytes(), 10 * (MIB + MIB / 8));
+    assert_int_equal(big_purge(0), 10 * (MIB + MIB / 8));
+    assert_int_equal(big_cached_bytes(), 0);
+}
+
 static void purge_takes_no_more_than_it_must(void **state)
 {
     (void)state;
@@ -593,6 +606,7 @@ int main(void)
         cmocka_unit_test_setup(a_block_grows_into_its_freed_neighbour, empty_cache),
         cmocka_unit_test_setup(the_cache_is_bounded, empty_cache),
         cmocka_unit_test_setup(purge_keeps_the_newest, empty_cache),
+        cmocka_unit_test_setup(purge_leaves_nothing_of_neighbours, empty_cache),
         cmocka_unit_test_setup(purge_takes_no_more_than_it_must, empty_cache),
         cmocka_unit_test_setup(alignments_are_kept, empty_cache),
         cmocka_unit_test_setup(an_aligned_block_comes_out_of_the_cache, empty_cache),

@@ -20,8 +20,7 @@ struct os_limit {
 struct os_limit os_address_limit(void);
 
 /* Whether what is mapped counts, with or without pages: for a limit of address space or of data, or as promised where promises are
- * kept (vm.overcommit_memory=2). It reads files: a sandbox may kill whoever asks the
- * kernel. */
+ * kept (vm.overcommit_memory=2). Out of files: a sandbox may kill whoever asks the kernel. */
 bool os_mappings_count(void);
 
 /* Unpredictable bits, for the placement of the window. */

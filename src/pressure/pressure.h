@@ -24,10 +24,9 @@ struct pressure {
     _Atomic uint32_t level;  /* enum pressure_level */
     _Atomic uint32_t rounds; /* times that memory is to be given back: each heap once per round */
     _Atomic bool due; /* the rest of the process' memory has not had its turn in this round */
-    _Atomic bool first_tight; /* it has not been tight yet */
-    _Atomic bool
-        mappings_count;     /* os_mappings_count, as of the last look for which files were read */
-    _Atomic size_t look_at; /* bytes held at which to look again */
+    _Atomic bool first_tight;    /* it has not been tight yet */
+    _Atomic bool mappings_count; /* os_mappings_count, at the last look at files */
+    _Atomic size_t look_at;      /* bytes held at which to look again */
 };
 
 extern struct pressure hak_pressure __attribute__((visibility("hidden")));

@@ -169,38 +169,19 @@ static bool reserve_window(size_t size)
     return true;
 }
 
-/* At least so much, four times what may be mapped: granules may lie far from each other. */
-static size_t window_for(size_t least, size_t mapped)
+/* Four times what may be mapped: granules may lie far from each other. */
+static size_t wanted_window(struct os_limit limit)
 {
-    size_t size = least;
+    size_t size = region.is_limited ? WINDOW_MIN : WINDOW_USUAL;
+    size_t mapped = region.is_limited ? limit.now : os_physical_memory();
     while (size < WINDOW_MAX && size / 4 < mapped)
         size *= 2;
     return size;
 }
 
-/* What the limit may be raised to counts, as far as words for it take little of what it is now. */
-static size_t mapped_most(struct os_limit limit)
+static bool reserve_some_window(size_t most)
 {
-    return limit.most / RAISED_MOST < limit.now ? limit.most : limit.now * RAISED_MOST;
-}
-
-static size_t wanted_window(void)
-{
-    struct os_limit limit = os_address_limit();
-    hak_live.address_limit = limit.now;
-    region.is_limited = limit.now != SIZE_MAX;
-    return region.is_limited ? window_for(WINDOW_MIN, mapped_most(limit))
-                             : window_for(WINDOW_USUAL, os_physical_memory());
-}
-
-static bool choose_window(void)
-{
-    size_t size = wanted_window();
-    if (choose_free_window(size)) {
-        hak_region.granules = size >> GRANULE_SHIFT;
-        return true;
-    }
-    for (size = HAK_SANITIZED ? (size_t)64 << 30 : size / 8; size >= WINDOW_MIN / 4; size /= 2) {
+    for (size_t size = HAK_SANITIZED ? (size_t)64 << 30 : most; size >= WINDOW_MIN / 4; size /= 2) {
         if (!reserve_window(size))
             continue;
         if (reserve_side_arrays(size >> GRANULE_SHIFT)) {
@@ -211,6 +192,25 @@ static bool choose_window(void)
         region.reserved = false;
     }
     return false;
+}
+
+static bool choose_window(void)
+{
+    struct os_limit limit = os_address_limit();
+    hak_live.address_limit = limit.now;
+    region.is_limited = limit.now != SIZE_MAX;
+    size_t least = wanted_window(limit), size = least;
+    /* What the limit may be raised to counts, as far as words for it take little of what it is now. */
+    while (region.is_limited && size < WINDOW_MAX && size < least * RAISED_MOST &&
+           size / 4 < limit.most)
+        size *= 2;
+    for (; size >= least; size /= 2) {
+        if (choose_free_window(size)) {
+            hak_region.granules = size >> GRANULE_SHIFT;
+            return true;
+        }
+    }
+    return reserve_some_window(least / 8);
 }
 
 void region_start(void)
@@ -260,7 +260,7 @@ bool region_init(void)
 
 /* ---- side arrays ---- */
 
-/* No huge pages: there is an array for each kind of slab, so that some are hardly used. */
+/* No huge pages: there is an array for each kind of slab, so that some are hardly used. The first ones have no room for one. */
 static bool commit(char *at, size_t size)
 {
     if (size == 0)
@@ -450,11 +450,17 @@ static void raise_top(size_t top)
         store_release(&region.top, top); /* release: the side arrays below it are committed */
 }
 
+/* So many granules have all that describes them, or get it with the first. */
+static size_t described(void)
+{
+    return region.committed == 0 ? EARLY_SUPERS : least_of(region.committed, region.with_super);
+}
+
 /* What describes the granules. What nothing describes yet is mapped before: of what the kernel refuses nothing needs to be described, and
  * that may be more than all memory. Where somebody else's mapping lies is seen later. */
 static bool describe(size_t first, size_t n)
 {
-    size_t end = first + n, fresh = largest_of(first, region.with_super);
+    size_t end = first + n, fresh = largest_of(first, described());
     if (end <= region.committed && end <= region.with_super)
         return true;
     enum os_result got = OS_TAKEN; /* here: none is mapped */

@@ -11,12 +11,15 @@
 /* The kernel has no mapping left. */
 static bool is_refused;
 static int maps_left = -1; /* so many are not refused; below 0: none is */
+static void *refused_at;   /* the first time */
 enum os_result __real_os_map_at(void *at, size_t size);
 enum os_result __wrap_os_map_at(void *at, size_t size);
 enum os_result __wrap_os_map_at(void *at, size_t size)
 {
-    if (is_refused || maps_left == 0)
+    if (is_refused || maps_left == 0) {
+        refused_at = refused_at != NULL ? refused_at : at;
         return OS_NO_MEMORY;
+    }
     maps_left -= maps_left > 0;
     return __real_os_map_at(at, size);
 }
@@ -58,6 +61,21 @@ static void window_is_laid_out_as_promised(void **state)
     assert_true(unit_of(NULL) >= hak_region.units);
     assert_true(unit_of((char *)granule_address(0) - 1) >= hak_region.units);
     assert_true(unit_of(granule_address(hak_region.granules)) >= hak_region.units);
+}
+
+/* In a window of which little has been used: more has an entry of supers than of the other arrays. */
+static void granules_come_before_what_describes_them(void **state)
+{
+    (void)state;
+    if (!region_can_forget())
+        skip();
+    enum { SOME = 100, MORE = 400 };
+    bool zeroed;
+    region_give(take(SOME, 1), SOME, true);
+    maps_left = 0;
+    assert_int_equal(region_take(MORE, 1, &zeroed), REGION_NONE);
+    maps_left = -1;
+    assert_true(unit_of(refused_at) < hak_region.units);
 }
 
 static void words_of_untouched_units_are_none(void **state)
@@ -379,6 +397,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(window_is_laid_out_as_promised),
+        cmocka_unit_test(granules_come_before_what_describes_them),
         cmocka_unit_test(words_of_untouched_units_are_none),
         cmocka_unit_test(new_granules_are_zeroed_and_writable),
         cmocka_unit_test(lowest_granule_is_reused_first),

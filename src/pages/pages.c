@@ -339,6 +339,8 @@ void pages_give(size_t first, uint32_t n)
 
 /* ---- purge ---- */
 
+enum { ASIDE_MOST = 8 };
+
 /* The lock is kept while such a run is purged: of what becomes free before and behind it meanwhile, both might start, or end,
  * in its unit. */
 static bool is_short(const struct run *r)
@@ -367,21 +369,63 @@ static void put_after_purge(struct run r)
     lock_release(&pages.lock);
 }
 
-/* Not more than there is at the beginning: others, and handlers of signals, may dirty pages as fast as these go back. */
+/* So many pages at a time. What is between parts of which the kernel refuses pages, as one that is locked, counts as dirty
+ * still. Returns bytes. */
+static size_t purge_in_steps(struct run *r, uint32_t step)
+{
+    uint32_t from = 0, to = 0;
+    size_t purged = 0;
+    for (uint32_t at = r->from; at < r->to; at += step) {
+        uint32_t n = (uint32_t)least_of(step, r->to - at);
+        if (os_purge(page_address(r->first + at), (size_t)n << page_shift())) {
+            purged += (size_t)n << page_shift();
+            continue;
+        }
+        from = to == 0 ? at : from;
+        to = at + n;
+    }
+    r->from = from;
+    r->to = to;
+    return purged;
+}
+
+/* Returns bytes. */
+static size_t purge_run(struct run *r)
+{
+    size_t purged = 0;
+    for (uint32_t step = r->to - r->from; step != 0;
+         step = step > unit_pages() ? unit_pages() : 0) {
+        purged = purge_in_steps(r, step);
+        if (r->to == 0)
+            break;
+    }
+    return purged;
+}
+
+/* Not more than there is at the beginning: others, and handlers of signals, may dirty pages as fast as these go back. Runs of which some
+ * pages stay wait aside, or the longest one would be the next again; where none goes, none may of the others. */
 static size_t purge_dirty(size_t keep)
 {
-    size_t dirty = pages_dirty(), most = dirty > keep ? dirty - keep : 0, purged = 0;
-    struct run r;
-    bool done = true;
-    while (done && purged < most && take_dirty(keep, &r)) {
-        size_t bytes = (size_t)(r.to - r.from) << page_shift();
-        done = os_purge(page_address(r.first + r.from), bytes);
-        if (done) {
+    size_t dirty = pages_dirty(), most = dirty > keep ? dirty - keep : 0, purged = 0, kept = 0;
+    struct run r, aside[ASIDE_MOST];
+    bool goes_on = true;
+    do {
+        goes_on = goes_on && purged < most && kept < ASIDE_MOST && take_dirty(keep, &r);
+        if (goes_on) {
+            size_t bytes = purge_run(&r);
             purged += bytes;
-            r.from = r.to = 0;
+            goes_on = bytes != 0 || !is_short(&r);
+            if (r.to != 0 && !is_short(&r)) {
+                aside[kept++] = r;
+                continue;
+            }
+        } else if (kept > 0) {
+            r = aside[--kept];
+        } else {
+            break;
         }
         put_after_purge(r);
-    }
+    } while (goes_on || kept > 0);
     return purged;
 }
 
@@ -416,7 +460,7 @@ ptrdiff_t pages_take_whole(void)
     return pages_dirty() == 0 ? REGION_NONE : take_whole_granule(DIRTY);
 }
 
-size_t pages_purge(size_t keep)
+HAK_COLD size_t pages_purge(size_t keep)
 {
     size_t purged = purge_dirty(keep);
     give_whole_granules();

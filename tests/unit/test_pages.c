@@ -20,6 +20,7 @@ void __wrap_os_advise_huge(void *p, size_t size, bool on)
 
 /* What is done while the kernel purges: by another thread it could be, if the lock is not held. */
 static void (*meanwhile)(void);
+static char *locked[2]; /* pages that the kernel does not take */
 bool __real_os_purge(void *p, size_t size);
 bool __wrap_os_purge(void *p, size_t size);
 bool __wrap_os_purge(void *p, size_t size)
@@ -27,6 +28,10 @@ bool __wrap_os_purge(void *p, size_t size)
     if (meanwhile != NULL && lock_try(pages_lock())) {
         lock_release(pages_lock());
         meanwhile();
+    }
+    for (size_t i = 0; i < ARRAY_LENGTH(locked); i++) {
+        if (locked[i] >= (char *)p && locked[i] < (char *)p + size)
+            return false;
     }
     return __real_os_purge(p, size);
 }
@@ -369,6 +374,37 @@ static void granules_of_pages_have_no_huge_ones(void **state)
         pages_give(pages[i], granule);
 }
 
+/* Runs between used pages, the longest first; of that some pages are locked. */
+static void what_is_locked_keeps_no_others(void **state)
+{
+    (void)state;
+    bool zeroed;
+    uint32_t n = granule / 4, unit = unit_pages();
+    size_t whole = take(granule, &zeroed);
+    soil(whole, granule);
+    locked[0] = page_address(whole + unit);
+    locked[1] = page_address(whole + n);
+    pages_give(whole, n + 2);
+    pages_give(whole + n + 3, n);
+    pages_give(whole + 2 * n + 4, n);
+    for (int again = 0; again < 2; again++) {
+        assert_true(pages_purge(0) > 0);
+        /* What lies between the two counts still. */
+        assert_in_range(pages_dirty(), bytes_of(unit), bytes_of(n + 2 - unit));
+    }
+    locked[1] = NULL;
+    assert_true(pages_purge(0) > 0);
+    assert_int_equal(pages_dirty(), bytes_of(unit));
+    pages_give(whole + 3 * n + 4, granule - 3 * n - 4);
+    assert_true(pages_purge(0) > 0);
+    assert_int_equal(pages_dirty(), bytes_of(unit));
+    assert_true(is_zero(page_address(whole + 2 * unit), bytes_of(n - 2 * unit)));
+    locked[0] = NULL;
+    assert_int_equal(pages_purge(0), bytes_of(unit));
+    pages_give(whole + n + 2, 1);
+    pages_give(whole + 2 * n + 3, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -382,6 +418,7 @@ int main(void)
         cmocka_unit_test_setup(granules_of_pages_have_no_huge_ones, purged),
         cmocka_unit_test_setup(a_run_takes_over_a_super_slab_of_which_nothing_is_in_use, purged),
         cmocka_unit_test_setup(what_is_purged_keeps_others_out_of_its_unit, purged),
+        cmocka_unit_test_setup(what_is_locked_keeps_no_others, purged),
         cmocka_unit_test_setup(no_page_has_two_owners, purged),
     };
     return cmocka_run_group_tests(tests, set_up, NULL);

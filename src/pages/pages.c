@@ -339,7 +339,7 @@ void pages_give(size_t first, uint32_t n)
 
 /* ---- purge ---- */
 
-enum { ASIDE_MOST = 8 };
+enum { ASIDE_MOST = 8 /* runs; where all memory is locked, so many are tried */ };
 
 /* The lock is kept while such a run is purged: of what becomes free before and behind it meanwhile, both might start, or end,
  * in its unit. */
@@ -389,7 +389,7 @@ static size_t purge_in_steps(struct run *r, uint32_t step)
     return purged;
 }
 
-/* Returns bytes. */
+/* As a whole, or else by units. */
 static size_t purge_run(struct run *r)
 {
     size_t purged = 0;
@@ -403,7 +403,7 @@ static size_t purge_run(struct run *r)
 }
 
 /* Not more than there is at the beginning: others, and handlers of signals, may dirty pages as fast as these go back. Runs of which some
- * pages stay wait aside, or the longest one would be the next again; where none goes, none may of the others. */
+ * pages stay wait aside, or the longest one would be the next again. A short one cannot, as the lock is held, and ends it. */
 static size_t purge_dirty(size_t keep)
 {
     size_t dirty = pages_dirty(), most = dirty > keep ? dirty - keep : 0, purged = 0, kept = 0;

@@ -301,7 +301,10 @@ static bool commit_slabs(size_t first, size_t end)
     char *slabs_at = region.words_at - slabs_need(end);
     if (first == 0)
         return os_commit(slabs_at, slabs + words);
-    return os_commit(region.words_at + words_need(first), words) && commit(slabs_at, slabs);
+    /* Of no bytes an emulator may think that they cannot be. */
+    if (words != 0 && !os_commit(region.words_at + words_need(first), words))
+        return false;
+    return commit(slabs_at, slabs);
 }
 
 /* The same of all arrays but supers. */

@@ -7,7 +7,7 @@
 
 #include "support.h"
 
-enum { LIMIT_MIB = 100, NEEDED_MIB = 2000 };
+enum { LIMIT_MIB = 100, NEEDED_MIB = 1000 };
 
 static void limit_to(rlim_t bytes)
 {

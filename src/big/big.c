@@ -134,7 +134,8 @@ static void *make_block(struct cached c, size_t usable, size_t dirty)
 {
     struct slab *s = slab_at(c.granule * GRANULE_UNITS);
     s->dirty = (uint32_t)dirty;
-    set_touched(s, c.bytes);
+    /* What is scattered the block may fill up from its beginning. Each granule's part is at the granule's. */
+    set_touched(s, c.scattered && c.granules > 1 ? c.granules << GRANULE_SHIFT : c.bytes);
     s->back = 0;
     store_relaxed(&s->heap, NULL);
     s->run_at = 0;
@@ -172,15 +173,15 @@ static struct cached take_whole(void)
     if (granule < 0)
         granule = supers_take_whole();
     if (granule < 0)
-        return (struct cached){0, 0, 0};
+        return stretch(0, 0, 0);
     add_relaxed(&hak_big.others, 1);
-    return (struct cached){(size_t)granule, 1, 0};
+    return stretch((size_t)granule, 1, 0);
 }
 
 /* Out of the cache, or a granule of another kind. False: nothing is to be had, or has been moved too often. */
 static bool take_dirty(size_t granules, struct cached *c)
 {
-    *c = (struct cached){0, 0, 0};
+    *c = stretch(0, 0, 0);
     if (load_relaxed(&big.moved_count) >= MOVED_MOST)
         return false;
     if (load_relaxed(&hak_big.cached_bytes) != 0 && take_lock()) {
@@ -207,13 +208,13 @@ static void settle_piece(struct cached c, size_t to, size_t done)
     if (take_lock()) {
         for (size_t i = 0; i < done; i++)
             mark(to + i, true, i == 0 || is_another_mapping(c.granule + i));
-        unmark_moved((struct cached){c.granule, done, 0});
+        unmark_moved(stretch(c.granule, done, 0));
         release_lock();
     }
     if (done > 0)
         region_forget(c.granule, done);
     if (done < c.granules)
-        drop((struct cached){c.granule + done, c.granules - done, 0});
+        drop(stretch(c.granule + done, c.granules - done, 0));
 }
 
 /* Of n granules that were just taken from the region one is not mapped any more: they are given up. */
@@ -221,9 +222,9 @@ static HAK_COLD void lose(size_t granule, size_t n, size_t at)
 {
     region_forget(granule + at, 1);
     if (at > 0)
-        drop((struct cached){granule, at, 0});
+        drop(stretch(granule, at, 0));
     if (at + 1 < n)
-        drop((struct cached){granule + at + 1, n - at - 1, 0});
+        drop(stretch(granule + at + 1, n - at - 1, 0));
 }
 
 /* Gives n granules that were just taken from the region pages from the cache, or of what else is free; `*filled`: how
@@ -338,8 +339,7 @@ static void *alloc_fresh(size_t granules, size_t alignment, size_t usable, enum 
     if (!fill_block((size_t)granule, granules, 0, usable, pages, &filled))
         return NULL;
     size_t dirty = zeroed ? filled : granules;
-    void *p = make_block((struct cached){(size_t)granule, granules, dirty << GRANULE_SHIFT}, usable,
-                         dirty);
+    void *p = make_block(stretch((size_t)granule, granules, dirty << GRANULE_SHIFT), usable, dirty);
     slab_at((size_t)granule * GRANULE_UNITS)->pages = filled == 0 ? (uint8_t)pages : BIG_PLAIN;
     return p;
 }
@@ -378,13 +378,13 @@ bool big_free(size_t unit)
     if (!take_lock())
         return true; /* in a handler that interrupted this very lock: the block stays */
     bool live = unit_word(unit) == WORD_BIG;
-    struct cached gone = {0, 0, 0};
+    struct cached gone = stretch(0, 0, 0);
     if (live) {
         unit_set_word(unit, WORD_FREED);
         unit_show(unit);
         probe_big_free(s->size);
         account(0, s->size, (size_t)0 - 1);
-        gone = cache_put((struct cached){unit / GRANULE_UNITS, s->granules, touched_bytes(s)});
+        gone = cache_put(stretch(unit / GRANULE_UNITS, s->granules, touched_bytes(s)));
     }
     release_lock();
     if (gone.granules != 0)
@@ -410,7 +410,7 @@ HAK_COLD ptrdiff_t big_take_cached(size_t least, size_t *touched)
 
 static void shrink(size_t granule, struct slab *s, size_t granules)
 {
-    struct cached spare = {granule + granules, s->granules - granules, 0};
+    struct cached spare = stretch(granule + granules, s->granules - granules, 0);
     spare.bytes = least_of(spare.granules << GRANULE_SHIFT, touched_bytes(s));
     s->granules = granules;
     put_back(spare);
@@ -439,7 +439,7 @@ static bool extend_block(size_t granule, struct slab *s, size_t granules, size_t
         if (!region_extend(end + cached, rest, &zeroed) ||
             !fill_block(granule, granules, s->granules + cached, usable, pages, &filled)) {
             if (cached > 0)
-                put_back((struct cached){end, cached, cached << GRANULE_SHIFT});
+                put_back(stretch(end, cached, cached << GRANULE_SHIFT));
             return false;
         }
     }
@@ -461,7 +461,7 @@ static void move_back(size_t granule, size_t to, size_t granules, size_t done)
     }
     region_forget(to + done, 1);
     if (done + 1 < granules)
-        drop((struct cached){to + done + 1, granules - done - 1, 0});
+        drop(stretch(to + done + 1, granules - done - 1, 0));
 }
 
 /* Moves page tables instead of bytes. */
@@ -477,7 +477,7 @@ static void *move(size_t granule, struct slab *s, size_t granules, size_t usable
     if (to < 0)
         return NULL;
     if (!fill_block((size_t)to, granules, old, usable, pages, &filled)) {
-        drop((struct cached){(size_t)to, old, 0});
+        drop(stretch((size_t)to, old, 0));
         return NULL;
     }
     while (done < old && (last = move_granule(granule + done, (size_t)to + done)) == MOVED)
@@ -490,9 +490,9 @@ static void *move(size_t granule, struct slab *s, size_t granules, size_t usable
         memcpy(granule_address((size_t)to + i), granule_address(granule + i), GRANULE_SIZE);
     unit_set_word(granule * GRANULE_UNITS, WORD_FREED);
     unit_show(granule * GRANULE_UNITS);
-    settle_piece((struct cached){granule, old, 0}, (size_t)to, done);
+    settle_piece(stretch(granule, old, 0), (size_t)to, done);
     /* Its old line may be another's by now. */
-    return make_block((struct cached){(size_t)to, granules, touched}, usable, granules);
+    return make_block(stretch((size_t)to, granules, touched), usable, granules);
 }
 
 /* In its last granule: nobody else can use what is there. A block that is resized to and fro a little keeps it. */
@@ -540,7 +540,7 @@ size_t big_purge(size_t keep)
     while (load_relaxed(&hak_big.cached_bytes) > keep && dropped < before - keep) {
         if (!take_lock())
             break;
-        struct cached c = {0, 0, 0};
+        struct cached c = stretch(0, 0, 0);
         size_t cached = load_relaxed(&hak_big.cached_bytes);
         if (cached > keep)
             c = cache_take_oldest(cached - keep);

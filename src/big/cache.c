@@ -41,19 +41,20 @@ static size_t find_fitting(size_t granules, size_t alignment)
     return found;
 }
 
-/* Cuts granules off an entry's end. What was touched may lie in either part. */
-HAK_INLINE struct cached cut_end(struct cached *c, size_t granules)
+/* Cuts granules off an entry's end. No part has no bytes, or no purge would look for it. */
+static struct cached cut_end(struct cached *c, size_t granules)
 {
-    size_t rest = c->granules - granules, bytes = least_of(c->bytes, rest << GRANULE_SHIFT);
-    struct cached end = {c->granule + rest, granules,
-                         least_of(c->bytes, granules << GRANULE_SHIFT)};
-    add_locked(&hak_big.cached_bytes, bytes - c->bytes);
-    *c = (struct cached){c->granule, rest, bytes};
+    size_t rest = c->granules - granules, all = c->bytes;
+    struct cached end = {c->granule + rest, granules, 0, c->scattered};
+    c->granules = rest;
+    c->bytes = c->scattered ? all / (rest + granules) * rest : least_of(all, rest << GRANULE_SHIFT);
+    end.bytes = largest_of(all - c->bytes, hak_region.page_size);
+    add_locked(&hak_big.cached_bytes, c->bytes - all);
     return end;
 }
 
 /* Takes the first granules of an entry. What is longer leaves its end behind, as old as it was. */
-HAK_INLINE struct cached take_start(size_t i, size_t granules)
+static struct cached take_start(size_t i, size_t granules)
 {
     struct cached *c = &cache.slots[i];
     if (c->granules == granules)
@@ -112,6 +113,7 @@ static struct cached join_neighbours(struct cached c)
             c.granule = joined.granule;
         c.granules += joined.granules;
         c.bytes += joined.bytes;
+        c.scattered = c.bytes != c.granules << GRANULE_SHIFT;
     }
     return c;
 }

@@ -144,7 +144,7 @@ static bool has_fresh(void)
            ((size_t)guarded.granules * GUARDS_PER_GRANULE < hak_options.guards && add_granule());
 }
 
-static uintptr_t base_of(const struct slot *s)
+HAK_INLINE uintptr_t base_of(const struct slot *s)
 {
     return load_relaxed(&s->block) & ~(UNIT_SIZE - 1);
 }

@@ -14,7 +14,7 @@ static void add(live_u64 *word, uint64_t n)
     store_relaxed(word, load_relaxed(word) + n);
 }
 
-static void add32(live_u32 *word, uint32_t n)
+HAK_INLINE void add32(live_u32 *word, uint32_t n)
 {
     store_relaxed(word, load_relaxed(word) + n);
 }

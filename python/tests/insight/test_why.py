@@ -10,6 +10,7 @@ import pytest
 from rich.console import Console
 from synthetic_process import (
     AREA_AT,
+    ARRAYS,
     CLASSES,
     FOUR_UNITS,
     MIB,
@@ -284,6 +285,18 @@ def test_threads_have_their_stacks() -> None:
     worker = next(t for t in e.threads if t.tid == 101)
     assert worker.stack == 360 << 10
     assert worker.name == "worker"
+
+
+def test_what_the_side_arrays_have_grown_by_is_no_stack() -> None:
+    world = plain()
+    small = frozenset({"nh"})
+    world.map(ARRAYS - UNIT, UNIT, 20 << 10, flags=small)  # type: ignore[arg-type]
+    world.map(ARRAYS + 2 * MIB, UNIT, 12 << 10, flags=small)  # type: ignore[arg-type]
+    world.threads = [Thread(100, "main", 0x7FFF_0000_1000), Thread(101, "worker", 0)]
+    e = world.explain()
+    check_sums(e)
+    assert e.bytes("arrays") == (20 + 60 + 12) << 10
+    assert not e.parts.of("stacks")
 
 
 def test_thousands_of_threads_are_not_held_against_each_mapping(

@@ -13,6 +13,7 @@ from conftest import ROOT
 from hakmem.insight.area import NoAreaError, load
 from hakmem.insight.doctor import examine_process
 from hakmem.insight.processes import own_processes
+from hakmem.insight.why import look
 
 LIBRARY = ROOT / "build" / "release" / "libhakmem.so"
 
@@ -110,6 +111,22 @@ def test_figures_agree_with_the_librarys_own(program: Path, tmp_path: Path) -> N
         parts = [f"small_{unit}", f"magazine_{unit}"]
         assert sum(seen[name] for name in parts) == sum(said[name] for name in parts)
     assert seen["small_blocks"] == pytest.approx(said["small_blocks"], rel=0.01)
+
+
+def test_side_arrays_that_have_grown_are_metadata(library: Path) -> None:
+    units, unit, line = 6400, 1 << 16, 64  # a line of each unit, and there is more
+    code = f"x = [bytes({unit} * 3 // 4) for _ in range({units})]; print(flush=True); input()"
+    environment = {**os.environ, "LD_PRELOAD": str(library), "PYTHONMALLOC": "malloc"}
+    with subprocess.Popen(
+        [sys.executable, "-c", code],
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as child:
+        assert child.stdout is not None
+        assert child.stdout.read(1) == b"\n"
+        assert look(child.pid).bytes("arrays") >= units * line
+        child.communicate(b"\n")
 
 
 def test_a_profile_that_was_cut_off_is_told(library: Path, tmp_path: Path) -> None:

@@ -72,10 +72,11 @@ static void say_trace(const char *what, const struct trace *t)
         os_warn("  %s by thread %u at%s", what, (size_t)t->tid, text);
 }
 
+/* A freed sample may have lain where a live block is that is none. */
 static void say_story(const struct place *p)
 {
     struct block_story story;
-    if (!sampled_story(p->at, &story))
+    if (!sampled_story(p->at, &story) || (story.is_freed && p->kind == PLACE_LIVE))
         return;
     say_trace("allocated", &story.allocated);
     if (story.is_freed)

@@ -4,6 +4,7 @@
  */
 #include "../abi/abi_check.h"
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -305,6 +306,23 @@ static void free_300k_read(void)
     read_at(block + 200 * KIB);
 }
 
+/* Where a block was that was a sample lies another, which is none. */
+static void live_300k_after_sampled(void)
+{
+    int (*set)(const char *, void *, size_t *, const void *, size_t) =
+        dlsym(RTLD_DEFAULT, "hak_ctl");
+    size_t never = (size_t)1 << 40;
+    char *sampled = malloc(300 * KIB);
+    CHECK(sampled != NULL && set != NULL);
+    free(sampled);
+    CHECK(set("opt.profile_interval", NULL, NULL, &never, sizeof never) == 0);
+    free(opaque(malloc(100))); /* still one, as was decided before */
+    char *block = block_of(300 * KIB);
+    CHECK(block == sampled);
+    forbid(block, 300 * KIB);
+    read_at(block + 200 * KIB);
+}
+
 static void free_2m_cached(void)
 {
     char *block = block_of(2 * MIB);
@@ -578,6 +596,7 @@ static const struct {
     CASE(free_100k_write),
     CASE(live_300k_read),
     CASE(free_300k_read),
+    CASE(live_300k_after_sampled),
     CASE(free_2m_cached),
     CASE(old_address_of_moved_block),
     CASE(past_end_of_big),

@@ -47,6 +47,7 @@ class Case:
     environment: dict[str, str] = field(default_factory=dict)
     # What is said with the crash log off.
     always: list[str] = field(default_factory=list)
+    never: list[str] = field(default_factory=list)
 
 
 MAGAZINE = ", in this thread's magazine"
@@ -226,6 +227,12 @@ CASES = {
     "free_300k_read": Case(
         SEGV, [address("204800 bytes into a free block of 307200 bytes at {block}")]
     ),
+    "live_300k_after_sampled": Case(
+        SEGV,
+        [address("204800 bytes into a live block of 307200 bytes at {block}")],
+        SAMPLED,
+        never=[trace("allocated"), trace("freed")],
+    ),
     "free_2m_cached": Case(SEGV, [address(BIG_FREE + ", kept for the next large block")]),
     "old_address_of_moved_block": Case(SEGV, [address(BIG_FREE + ", given back to the kernel")]),
     "past_end_of_big": Case(
@@ -321,6 +328,7 @@ SECURE_WITHOUT = {
     "free_2m_cached",
     "old_address_of_moved_block",
     "sampled_freed_100",
+    "live_300k_after_sampled",
 }
 
 
@@ -375,7 +383,9 @@ def run(program: str, name: str, case: Case, log: bool) -> list[str]:
     told = dict(line.split() for line in done.stdout.splitlines())
     if "thread" in told:
         told["thread"] = str(int(told["thread"], 16))
-    errors = text_errors(case.lines if log else case.always, done.stderr.splitlines(), told)
+    said = done.stderr.splitlines()
+    errors = text_errors(case.lines if log else case.always, said, told)
+    errors += [f"said though false: {line}" for line in said for p in case.never if re.search(p, line)]
     if done.returncode != case.status:
         errors.append(f"ended with {done.returncode}, not {case.status}")
     return [f"{name}, crash_log {int(log)}: {error}" for error in errors] + (

@@ -237,13 +237,17 @@ static void look_at_heap(struct heap *h)
     thread_leave();
 }
 
+HAK_INLINE uint32_t glances_apart(size_t size)
+{
+    return words_of(size) <= LEFT_MOST ? GLANCES_APART : GLANCES_APART_LARGE;
+}
+
 static void glance(struct heap *h, size_t size)
 {
     uint64_t now = os_now_ms();
     bool seldom = now - h->glanced_ms >= SELDOM_MS;
     h->glanced_ms = now;
-    uint32_t apart = words_of(size) <= LEFT_MOST ? GLANCES_APART : GLANCES_APART_LARGE;
-    h->until_glance = seldom ? 0 : apart - 1;
+    h->until_glance = seldom ? 0 : glances_apart(size) - 1;
     if (hak_thread.depth != 0)
         return;
     if (hollow_may_be() && now - h->hollow.looked_ms >= SELDOM_MS)
@@ -265,14 +269,17 @@ static HAK_COLD void *alloc_and_glance(size_t size)
 }
 
 /* Of a countdown that is over. Blocks of more than LEFT_MOST words end one each time. */
-HAK_INLINE bool glance_is_due(void)
+HAK_INLINE bool glance_is_due(size_t size)
 {
     struct heap *h = hak_thread.heap;
-    if (!purge_finds_much())
+    if (HAK_LIKELY(h->until_glance != 0)) {
+        h->until_glance--;
         return false;
-    if (h->until_glance == 0)
+    }
+    if (purge_finds_much())
         return true;
-    h->until_glance--;
+    if (h != &hak_empty_heap) /* which is everybody's */
+        h->until_glance = glances_apart(size) - 1;
     return false;
 }
 
@@ -283,7 +290,7 @@ void *front_alloc_slow(size_t size)
     void *p = NULL;
     if (size > SLAB_MAX)
         return alloc_missed(size);
-    if (HAK_UNLIKELY(sampler_is_over()) && HAK_UNLIKELY(glance_is_due()))
+    if (HAK_UNLIKELY(sampler_is_over()) && HAK_UNLIKELY(glance_is_due(size)))
         return alloc_and_glance(size);
     size_t offset = offset_for(size);
     if (!pop_unsampled(offset, &p))

@@ -385,7 +385,8 @@ def run(program: str, name: str, case: Case, log: bool) -> list[str]:
         told["thread"] = str(int(told["thread"], 16))
     said = done.stderr.splitlines()
     errors = text_errors(case.lines if log else case.always, said, told)
-    errors += [f"said though false: {line}" for line in said for p in case.never if re.search(p, line)]
+    for pattern in case.never:
+        errors += [f"said though false: {line}" for line in said if re.search(pattern, line)]
     if done.returncode != case.status:
         errors.append(f"ended with {done.returncode}, not {case.status}")
     return [f"{name}, crash_log {int(log)}: {error}" for error in errors] + (

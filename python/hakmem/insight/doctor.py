@@ -196,19 +196,21 @@ def examine_process(pid: int, library: Path | None, root: Path = Path("/")) -> R
     report = Report(f"process {pid} ({name})")
     environment = _environment(proc)
     files = _mapped_files(maps)
+    shown = _is_shown(pid) if root == Path("/") else None
     linked = _has_hakmem(_file(proc, "exe"), report)
-    is_mapped = linked or _is_mapped(maps, files, report)
-    serves = linked or (is_mapped and _is_bound(proc, environment, report))
-    if serves:
+    is_mapped = linked or _is_mapped(maps, files, shown, report)
+    serves = linked or (is_mapped and (shown or _is_bound(proc, environment, report)))
+    is_later = serves and _another_comes_first(files, environment, shown, report)
+    if serves and not is_later:
         _other_mallocs(files, environment, report)
-    report.active = linked or (serves and _comes_first(proc, report))
+    report.active = linked or (serves and not is_later and _comes_first(proc, report))
     _other_preloads(environment, report)
     _preload_file(root / proc.own / "root" / LD_SO_PRELOAD, name, report)
     _symbolic_libraries(proc, files, report)
     _namespace(proc, report)
-    if serves:
+    if serves and not is_later:
         _figures(pid, root, environment, _own_library(proc, files, library), report)
-    else:
+    elif not serves:
         _why_not(proc, environment, report)
     examine_system(proc, report)
     return report
@@ -229,8 +231,20 @@ def _environment(proc: Proc) -> dict[str, str]:
     return dict(row.split("=", 1) for row in rows if "=" in row)
 
 
-def _is_mapped(maps: str, files: list[Mapped], report: Report) -> bool:
+def _is_shown(pid: int) -> bool:
+    """Whether there is a live area, as there is from the first block on that hakmem gives out."""
+    try:
+        attach(pid)
+    except NoAreaError:
+        return False
+    return True
+
+
+def _is_mapped(maps: str, files: list[Mapped], shown: bool | None, report: Report) -> bool:
     if not runs_hakmem(maps):
+        if shown:
+            report.ok("library", "is loaded, from a file with another name")
+            return True
         report.problem("library", "hakmem is not in this process", START_ON_HAKMEM)
         return False
     for file in files:
@@ -283,14 +297,40 @@ def _mapped_library(file: Mapped, report: Report) -> None:
         report.ok("library", f"{file.name} is loaded")
 
 
+def _another_comes_first(
+    files: list[Mapped], environment: Mapping[str, str], shown: bool | None, report: Report
+) -> bool:
+    """By LD_PRELOAD; or where the program has overwritten that, by what hakmem does not show."""
+    preloads = _preloads(environment)
+    if any(map(is_hakmem, preloads)):
+        mallocs = (n for n in preloads if is_hakmem(n) or _is_other_malloc(n))
+        first = next(mallocs)
+        if is_hakmem(first):
+            return False
+        text = f"LD_PRELOAD names {first} before hakmem: that serves malloc"
+    else:
+        others = [file.name for file in files if _is_other_malloc(file.name)]
+        if shown is not False or not others:
+            return False
+        text = (
+            f"{others[0]} is loaded too, and hakmem has given out no block: that most likely "
+            "serves malloc"
+        )
+    report.problem("other malloc", text, "take it out of LD_PRELOAD, or start it on hakmem alone")
+    return True
+
+
+def _is_other_malloc(file: str) -> bool:
+    return OTHER_MALLOCS.search(file.rpartition("/")[2]) is not None
+
+
 def _other_mallocs(files: list[Mapped], environment: Mapping[str, str], report: Report) -> None:
-    preloads = [name.rpartition("/")[2] for name in _preloads(environment)]
+    preloads = _preloads(environment)
     is_preloaded = any(map(is_hakmem, preloads))
     for file in files:
-        name = file.name.rpartition("/")[2]
-        if not OTHER_MALLOCS.search(name):
+        if not _is_other_malloc(file.name):
             continue
-        if is_preloaded and not any(OTHER_MALLOCS.search(other) for other in preloads):
+        if is_preloaded and not any(map(_is_other_malloc, preloads)):
             report.ok(
                 "other malloc",
                 f"{file.name} is loaded too, but not preloaded: hakmem comes first and serves",
@@ -390,7 +430,7 @@ def _other_preloads(environment: Mapping[str, str], report: Report) -> None:
     for name in _preloads(environment):
         if name == "" or is_hakmem(name):
             continue
-        if OTHER_MALLOCS.search(name.rpartition("/")[2]):
+        if _is_other_malloc(name):
             report.problem(
                 "preload",
                 f"LD_PRELOAD has {name} as well, another malloc: who comes first serves",
@@ -403,7 +443,7 @@ def _other_preloads(environment: Mapping[str, str], report: Report) -> None:
 def _preload_file(path: Path, process: str | None, report: Report) -> None:
     for name in _words_of(path):
         text = f"/etc/ld.so.preload has {name}, which every program loads"
-        if OTHER_MALLOCS.search(name.rpartition("/")[2]):
+        if _is_other_malloc(name):
             report.problem("preload", text + ", another malloc", "take it out of that file")
         else:
             report.note("preload", text)
@@ -421,7 +461,7 @@ def _figures(
             raise NoAreaError("a tree of files has no live area")
         numbers = numbers_of(attach(pid), pid)
     except NoAreaError as error:
-        report.note("live area", str(error))
+        report.note("live area", str(error).removesuffix(f": hakmem doctor {pid}"))
         try:
             if library is not None:
                 _settings_of(library, environment, report)

@@ -205,7 +205,12 @@ def test_process_with_another_malloc(tree: Tree) -> None:
     preload = "LD_PRELOAD=/opt/libhakmem.so:/usr/lib/libjemalloc.so.2\0"
     both = {f"proc/{PID}/maps": files, f"proc/{PID}/environ": preload}
     report = examine_process(PID, None, tree(both))
+    assert report.active is True
     assert "libjemalloc.so.2 is loaded too: who" in one(report, "note", "other malloc")
+    both[f"proc/{PID}/environ"] = "LD_PRELOAD=/usr/lib/libjemalloc.so.2:/opt/libhakmem.so\0"
+    report = examine_process(PID, None, tree(both))
+    assert report.active is False
+    assert "libjemalloc.so.2 before hakmem" in one(report, "problem", "other malloc")
 
 
 def test_process_whose_library_was_replaced(tree: Tree) -> None:
@@ -318,6 +323,46 @@ def test_what_was_opened_later_serves_nothing(library: Path) -> None:
         report = examine_process(pid, library)
     assert report.active is False
     assert "malloc is the C library's all the same" in one(report, "problem", "library")
+
+
+OTHER_MALLOC = """
+#include <stdlib.h>
+#include <string.h>
+void *__libc_malloc(size_t), *__libc_calloc(size_t, size_t), *__libc_realloc(void *, size_t);
+void __libc_free(void *), *__libc_memalign(size_t, size_t);
+void *aligned_alloc(size_t to, size_t size) { return __libc_memalign(to, size); }
+void *malloc(size_t size) { return __libc_malloc(size); }
+void *calloc(size_t n, size_t size) { return __libc_calloc(n, size); }
+void *realloc(void *p, size_t size) { return __libc_realloc(p, size); }
+void free(void *p) { __libc_free(p); }
+extern char **environ;
+__attribute__((constructor)) static void forget(void)
+{
+    for (char **e = environ; *e != NULL; e++) memset(*e, 0, strlen(*e));
+}
+"""
+
+
+def test_who_is_preloaded_later_serves_nothing(
+    library: Path, tmp_path: Path, compiler: str
+) -> None:
+    """Told also where the program has overwritten its environment."""
+    first = tmp_path / "libjemalloc.so.2"
+    compiled(compiler, tmp_path, OTHER_MALLOC, "-shared", "-fPIC").rename(first)
+    for order, active in ((f"{first}:{library}", False), (f"{library}:{first}", True)):
+        with running(["cat"], {"LD_PRELOAD": order}) as pid:
+            report = examine_process(pid, library)
+        assert report.active is active
+        assert bool(said(report, "problem")) is not active
+
+
+def test_the_librarys_file_may_have_another_name(library: Path, tmp_path: Path) -> None:
+    other = tmp_path / "malloc.so"
+    other.write_bytes(library.read_bytes())
+    with running(["cat"], {"LD_PRELOAD": str(other)}) as pid:
+        report = examine_process(pid, library)
+    assert report.active is True
+    assert "another name" in one(report, "ok", "library")
 
 
 def test_texts_are_what_the_library_took(library: Path) -> None:

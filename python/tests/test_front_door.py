@@ -67,6 +67,24 @@ def test_nothing_is_configured_again_where_nothing_is_installed(clone: Path) -> 
     assert configured.exists()
 
 
+def test_asking_for_help_installs_nothing(clone: Path) -> None:
+    (clone / ".venv" / "installed-base.toml").touch()
+    for command in ("test", "setup", "bench", "stats"):
+        assert run(clone, command, "--help") == ""
+        assert run(clone, command, "-h") == ""
+    assert not (clone.parent / "installed").exists()
+    assert "libcmocka-dev" in run(clone, "test", "--", "--help")
+
+
+def test_what_other_commands_need_leaves_the_tests_as_they_are(clone: Path) -> None:
+    (clone.parent / "installed").touch()
+    configured = clone / "build" / "release" / "hakmem-configured"
+    configured.touch()
+    (clone / ".venv" / "installed-base.toml").touch()
+    assert "installing into .venv" in run(clone, "stats")
+    assert configured.exists()
+
+
 def test_clone_of_another_user_is_left_as_it_is(clone: Path) -> None:
     """Nobody's rights where root runs the tests, who may write everywhere."""
     (clone / ".venv" / "interpreter").write_text("another")

@@ -144,13 +144,17 @@ static bool parse_value(const struct row *r, const char *value, size_t length, s
 }
 
 /* What is to be said of a value that is none. */
-static const char not_a_value[][40] = {
+static const char not_a_value[][37] = {
     [SIZE] = "is not a size such as 64K, 32M or 1G",
     [TIME] = "is not a time such as 500ms or 2s",
     [COUNT] = "is not a number",
     [SWITCH] = "is neither 0 nor 1",
-    [WORD] = "is none of its words",
 };
+
+static const char *wrong_value(const struct row *r)
+{
+    return r->type == WORD ? "is none of its words" : not_a_value[r->type];
+}
 
 static const char *set_row(const struct row *r, enum option_source source, const char *value,
                            size_t length)
@@ -167,9 +171,9 @@ static const char *set_row(const struct row *r, enum option_source source, const
     }
     size_t number;
     if (!parse_value(r, value, length, &number))
-        return not_a_value[r->type];
+        return wrong_value(r);
     if (number < r->least || number > r->most)
-        return r->type == SWITCH || r->type == WORD ? not_a_value[r->type] : "is out of range";
+        return r->type == SWITCH || r->type == WORD ? wrong_value(r) : "is out of range";
     memcpy(field, &number, sizeof number);
     *from = (uint8_t)source;
     return NULL;
@@ -205,12 +209,17 @@ static size_t distance(const char *a, size_t length, const char *b)
     return row[width];
 }
 
+/* NULL: none is near. */
 static const char *nearest(const char *name, size_t length)
 {
-    const char *best = rows[0].name;
-    for (int i = 1; i < ROWS; i++) {
-        if (distance(name, length, rows[i].name) < distance(name, length, best))
+    const char *best = NULL;
+    size_t least = length / 2;
+    for (int i = 0; i < ROWS; i++) {
+        size_t apart = distance(name, length, rows[i].name);
+        if (apart < least) {
             best = rows[i].name;
+            least = apart;
+        }
     }
     return best;
 }
@@ -237,21 +246,39 @@ HAK_COLD enum option_access option_get(const char *name, size_t *value)
 
 /* ---- environment ---- */
 
+static HAK_COLD void warn_unknown(const char *source, const char *name, size_t length)
+{
+    char shown[NAME_MAX_LENGTH + 1];
+    os_copy_text(shown, sizeof shown, name, length);
+    const char *meant = nearest(shown, strlen(shown));
+    if (meant != NULL)
+        os_warn("%s: unknown setting '%s' is ignored; did you mean '%s'?", source, shown, meant);
+    else
+        os_warn("%s: unknown setting '%s' is ignored", source, shown);
+}
+
+static HAK_COLD void warn_bad_value(const char *source, const struct row *r, const char *wrong,
+                                    const char *value, size_t length)
+{
+    char shown[64], values[96];
+    os_copy_text(shown, sizeof shown, value, length);
+    if (r->type == WORD)
+        os_copy_text(values, sizeof values, text_of(r), strcspn(text_of(r), ":"));
+    else
+        os_format(values, sizeof values, "%u to %u%s", r->least, r->most,
+                  r->type == TIME ? " ms" : "");
+    os_warn("%s: value '%s' of '%s' is ignored: it %s (%s)", source, shown, r->name, wrong, values);
+}
+
 static HAK_COLD void set_or_warn(const char *source, const char *name, size_t name_length,
                                  const char *value, size_t length)
 {
-    char shown_name[NAME_MAX_LENGTH + 1], shown_value[64];
-    os_copy_text(shown_name, sizeof shown_name, name, name_length);
-    os_copy_text(shown_value, sizeof shown_value, value, length);
     const struct row *r = find(name, name_length);
-    if (r == NULL) {
-        os_warn("%s: unknown setting '%s' is ignored; did you mean '%s'?", source, shown_name,
-                nearest(shown_name, strlen(shown_name)));
-        return;
-    }
-    const char *wrong = set_row(r, OPTION_ENVIRONMENT, value, length);
-    if (wrong != NULL)
-        os_warn("%s: value '%s' of '%s' is ignored: it %s", source, shown_value, r->name, wrong);
+    const char *wrong = r != NULL ? set_row(r, OPTION_ENVIRONMENT, value, length) : NULL;
+    if (r == NULL)
+        warn_unknown(source, name, name_length);
+    else if (wrong != NULL)
+        warn_bad_value(source, r, wrong, value, length);
 }
 
 static HAK_COLD void read_conf(const char *conf)
@@ -259,11 +286,10 @@ static HAK_COLD void read_conf(const char *conf)
     while (*conf != '\0') {
         size_t length = strcspn(conf, ",");
         const char *colon = memchr(conf, ':', length);
-        if (colon != NULL)
-            set_or_warn("HAKMEM_CONF", conf, (size_t)(colon - conf), colon + 1,
-                        length - (size_t)(colon - conf) - 1);
-        else if (length > 0)
-            set_or_warn("HAKMEM_CONF", conf, length, "", 0);
+        size_t name = colon != NULL ? (size_t)(colon - conf) : length,
+               before = name + (colon != NULL);
+        if (length > 0)
+            set_or_warn("HAKMEM_CONF", conf, name, conf + before, length - before);
         conf += length + (conf[length] == ',');
     }
 }

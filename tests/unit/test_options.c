@@ -250,6 +250,7 @@ static void unknown_names_get_a_suggestion(void **state)
     (void)state;
     setenv("HAKMEM_CONF", "magazin_max:16,retian:1M", 1);
     setenv("HAKMEM_PREFAULTS", "1", 1);
+    setenv("HAKMEM_NOPE", "1", 1);
     const char *said = warnings_of_reading();
     clear_environment();
     assert_non_null(strstr(said, "unknown setting 'magazin_max' is ignored; "
@@ -257,6 +258,7 @@ static void unknown_names_get_a_suggestion(void **state)
     assert_non_null(strstr(said, "unknown setting 'retian' is ignored; did you mean 'retain'?\n"));
     assert_non_null(
         strstr(said, "unknown setting 'PREFAULTS' is ignored; did you mean 'prefault'?\n"));
+    assert_non_null(strstr(said, "unknown setting 'NOPE' is ignored\n"));
     assert_memory_equal(&hak_options, &defaults, sizeof defaults);
 }
 
@@ -269,6 +271,19 @@ static void bad_values_are_warned_about_and_ignored(void **state)
     assert_non_null(strstr(said, "value 'lots' of 'retain' is ignored: it is not a size"));
     assert_non_null(strstr(said, "value 'maybe' of 'prefault' is ignored: it is neither 0 nor 1"));
     assert_non_null(strstr(said, "value '' of 'magazine_max' is ignored: it is not a number"));
+    assert_memory_equal(&hak_options, &defaults, sizeof defaults);
+}
+
+static void what_would_be_a_value_is_told(void **state)
+{
+    (void)state;
+    setenv("HAKMEM_CONF", "keep:foo,magazine_max:1,keep_time:20s", 1);
+    const char *said = warnings_of_reading();
+    clear_environment();
+    assert_non_null(
+        strstr(said, "it is none of its words (off|fixed|shadow|size|site|shuffled)\n"));
+    assert_non_null(strstr(said, "it is out of range (2 to 4096)\n"));
+    assert_non_null(strstr(said, "it is out of range (0 to 16000 ms)\n"));
     assert_memory_equal(&hak_options, &defaults, sizeof defaults);
 }
 
@@ -303,6 +318,7 @@ int main(void)
         TEST(the_environment_is_read),
         TEST(unknown_names_get_a_suggestion),
         TEST(bad_values_are_warned_about_and_ignored),
+        TEST(what_would_be_a_value_is_told),
         TEST(endless_names_and_values_are_cut),
     };
 #undef TEST

@@ -513,5 +513,5 @@ def _settings_of(library: Path, environment: Mapping[str, str], report: Report) 
     report.settings = list(answer.settings)
     for line in answer.warnings:
         report.problem(
-            "settings", line.removeprefix("hakmem: "), "see src/control/options.def for all of them"
+            "settings", line.removeprefix("hakmem: "), "hakmem doctor -- true lists all of them"
         )

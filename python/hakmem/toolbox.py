@@ -23,7 +23,8 @@ def tools() -> list[Tool]:
     build, test, lint = "build", "test", "test --all"
     wanted = [
         *(("gcc", build), ("g++", build), (cmake_tool("cmake"), build), ("ninja", build)),
-        *(("valgrind", test), ("cppcheck", lint), ("clang-format", lint), ("clang-tidy", lint)),
+        *(("valgrind", test), ("pkg-config", test), ("cargo", test)),
+        *(("cppcheck", lint), ("clang-format", lint), ("clang-tidy", lint), ("clang", lint)),
         *(("aarch64-linux-gnu-gcc", lint), ("qemu-aarch64", lint)),
     ]
     found = [Tool(name.rpartition("/")[2], version_of(name), use) for name, use in wanted]

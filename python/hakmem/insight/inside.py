@@ -423,7 +423,7 @@ class Inside:
         if unseen:
             found.append(
                 f"{unseen} heaps have no room in the live area: what they hold is told as slabs' "
-                "pages without blocks"
+                "pages without blocks, or as live where it is other heaps'"
             )
         if not self.holdings.rounding.samples and self.live_slabs:
             found.append(

@@ -5,8 +5,8 @@ set(CPACK_PACKAGE_CONTACT "the hakmem authors <hakmem@localhost>")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "drop-in malloc for Linux")
 set(CPACK_PACKAGE_DESCRIPTION
     "A memory allocator that replaces malloc of any dynamically linked program, by preloading it or
-by linking with it. The package holds both libraries, the headers and what CMake and pkg-config
-need to find them.")
+by linking with it. The package holds both libraries, the headers, what CMake and pkg-config
+need to find them, and manual pages.")
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_STRIP_FILES ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)

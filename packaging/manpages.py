@@ -1,18 +1,19 @@
 """Writes the manual pages: of the commands from their help, of the settings from their table.
 
-usage: manpages.py FOLDER
+usage: manpages.py [--gzip] FOLDER
+
+Those of the commands only where their packages and click-man are there.
 """
 
 import argparse
+import gzip
+import sys
 from pathlib import Path
 
-import click
-from click_man.core import write_man_pages
+from roff import roff
 from tables import HOW_TO_SET, Setting, settings
 
 from hakmem import __version__
-from hakmem.cli import cli
-from hakmem.clone import Clone
 
 SETTINGS_HEAD = r"""
 .TH HAKMEM 7 "" "{version}" "hakmem"
@@ -33,37 +34,48 @@ SETTINGS_FOOT = r""".SH SEE ALSO
 """
 
 
-def roff(text: str) -> str:
-    return text.replace("\\", r"\e").replace("-", r"\-").replace("\n.", "\n\\&.")
-
-
 def settings_page(rows: list[Setting]) -> str:
     head = SETTINGS_HEAD.lstrip().format(version=__version__, how_to_set=roff(HOW_TO_SET))
     items = [
-        f'.TP\n.BR {row.name} " (default {roff(row.default)})"\n{roff(row.about)}\n' for row in rows
+        f'.TP\n.BR {row.name} " ({roff(default_and_bounds(row))})"\n{roff(row.about)}\n'
+        for row in rows
     ]
     return head + "".join(items) + SETTINGS_FOOT
 
 
-def with_all_commands() -> click.Group:
-    """The commands that are loaded only when called count as well."""
-    context = click.Context(cli, info_name="hakmem", obj=Clone(Path()))
-    for name in cli.list_commands(context):
-        command = cli.get_command(context, name)
-        assert command is not None
-        cli.add_command(command, name)
-    return cli
+def default_and_bounds(row: Setting) -> str:
+    return ", ".join(filter(None, (f"default {row.default}", row.bounds)))
+
+
+def write_settings(folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "hakmem.7").write_text(settings_page(settings()), encoding="utf-8")
+
+
+def write_commands(folder: Path) -> None:
+    try:
+        from command_pages import write_command_pages
+
+        write_command_pages(folder)
+    except ModuleNotFoundError as error:
+        print(f"no manual pages of the commands: there is no {error.name}", file=sys.stderr)
+
+
+def compress(page: Path) -> None:
+    """The same pages are the same bytes, whenever that is done."""
+    page.with_name(f"{page.name}.gz").write_bytes(gzip.compress(page.read_bytes(), mtime=0))
+    page.unlink()
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--gzip", action="store_true", help="as Debian has them")
     parser.add_argument("folder", type=Path)
-    folder = parser.parse_args().folder
-    folders = {section: folder / f"man{section}" for section in (1, 7)}
-    for made in folders.values():
-        made.mkdir(parents=True, exist_ok=True)
-    write_man_pages("hakmem", with_all_commands(), version=__version__, target_dir=str(folders[1]))
-    (folders[7] / "hakmem.7").write_text(settings_page(settings()), encoding="utf-8")
+    arguments = parser.parse_args()
+    write_settings(arguments.folder / "man7")
+    write_commands(arguments.folder / "man1")
+    for page in arguments.folder.glob("man*/*.[17]") if arguments.gzip else ():
+        compress(page)
 
 
 if __name__ == "__main__":

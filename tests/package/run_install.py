@@ -9,6 +9,7 @@ library have hakmem's malloc, and that the shared one can be preloaded by its ba
 """
 
 import argparse
+import gzip
 import os
 import re
 import shutil
@@ -43,7 +44,18 @@ def check_installed(prefix: Path) -> Path:
     found = re.search(r"\(SONAME\).*\[(.*)\]", run("readelf", "-dW", library))
     if found is None or found[1] != SONAME:
         sys.exit(f"FAILED: {library.name} calls itself {found and found[1]}, not {SONAME}")
+    check_manual(prefix / "share" / "man")
     return library.parent
+
+
+def check_manual(pages: Path) -> None:
+    """The settings have a page whatever Python there is, the commands where it has click-man."""
+    page = find(pages, "hakmem.7.gz")
+    if b".BR retain " not in gzip.decompress(page.read_bytes()):
+        sys.exit(f"FAILED: {page} tells of no setting")
+    python = SOURCE / ".venv" / "bin" / "python3"
+    if python.exists() and subprocess.run([python, "-c", "import click_man"]).returncode == 0:
+        find(pages, "hakmem-run.1.gz")
 
 
 def unpack_package(build_dir: Path, folder: Path) -> None:

@@ -1,5 +1,5 @@
-"""Makes the manual pages: no command and no setting is missing, the library has the settings that
-are shown, and groff takes the pages.
+"""Makes the manual pages: no command and no setting is missing, nothing is cut off, the library has
+the settings that are shown, and groff takes the pages.
 
 usage: run_manpages.py --source SOURCE_DIR --build BUILD_DIR
 
@@ -37,8 +37,22 @@ def missing_in(pages: Path, source: Path, rows: list[Setting]) -> list[str]:
     front_door = (source / "hakmem").read_text()
     commands = re.findall(r"^  (\w+) {2,}\S", front_door, re.MULTILINE)
     text = (pages / "man7" / "hakmem.7").read_text()
-    absent = [row.name for row in rows if f".BR {row.name} " not in text]
+    absent = [row.name for row in rows if not shows(text, row)]
     return absent + [c for c in commands if not (pages / "man1" / f"hakmem-{c}.1").exists()]
+
+
+def shows(page: str, row: Setting) -> bool:
+    """With its bounds, where it has any."""
+    heading = next((line for line in page.split("\n") if line.startswith(f".BR {row.name} ")), "")
+    return bool(heading) and row.bounds in heading
+
+
+def lacking(page: Path) -> str:
+    """What a command's page does not have of its help."""
+    lines = page.read_text().split("\n")
+    sentences = [lines[lines.index(".SH NAME") + 1], *(one for one in lines if one[:1] == " ")]
+    cut_off = [one for one in sentences if one.endswith("...")]
+    return ", ".join([*cut_off, *([] if ".SH EXAMPLES" in lines else ["examples"])])
 
 
 def differences(rows: list[Setting], library: Path) -> list[str]:
@@ -71,6 +85,9 @@ def main() -> int:
         absent = missing_in(pages, arguments.source, rows)
         if absent:
             sys.exit(f"FAILED: no manual page tells of {', '.join(absent)}")
+        for page in sorted((pages / "man1").iterdir()):
+            if lack := lacking(page):
+                sys.exit(f"FAILED: {page.name} is without all of: {lack}")
         wrong = differences(rows, arguments.build / "libhakmem.so")
         if wrong:
             sys.exit("FAILED: options.def as it is shown, and the library:\n" + "\n".join(wrong))

@@ -48,6 +48,9 @@ def main() -> int:
         print(wheel.name)
         run(*pip, "install", "--quiet", wheel)
         hakmem = python.with_name("hakmem")
+        for page in ("man1/hakmem-run.1", "man7/hakmem.7"):
+            if not (folder / "venv" / "share" / "man" / page).is_file():
+                sys.exit(f"FAILED: the wheel has no manual page {page}")
         run(hakmem, "run", "--", "true")
         run(hakmem, "run", "--profile", "lean", "--", "sh", "-c", SHOW_LIBRARY)
         run(hakmem, "doctor", "--", "true")

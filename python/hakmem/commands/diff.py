@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from hakmem.insight.confidence import Interval
 
 SHOWN = 20
+# Columns: where there is too little room the change is what counts.
+BEFORE_AND_AFTER = (1, 2)
 EXAMPLES = """\b
 Examples:
   ./hakmem diff heap.before heap.after
@@ -85,6 +87,7 @@ def print_changes(found: Sequence[Change], noun: str) -> None:
     from rich.table import Table
     from rich.text import Text
 
+    from hakmem.insight.narrow import Fitted
     from hakmem.insight.printing import printing
     from hakmem.insight.terminal import callers
     from hakmem.insight.words import many_text, size_text
@@ -107,7 +110,7 @@ def print_changes(found: Sequence[Change], noun: str) -> None:
             console.print(f"Nothing has changed: {many_text(len(found), 'call stack')} {noun}")
             return
         console.print(f"bytes {noun}; in colour where it is more than chance", style="dim")
-        console.print(table)
+        console.print(Fitted(table, BEFORE_AND_AFTER))
         if len(changed) > SHOWN:
             console.print(f"and {len(changed) - SHOWN} smaller changes: --html FILE shows them")
 

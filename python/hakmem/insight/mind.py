@@ -12,6 +12,7 @@ from rich.text import Text
 
 from hakmem.insight.area import Area, Row, number, numbers
 from hakmem.insight.naming import Naming, naming_of
+from hakmem.insight.narrow import Fitted
 from hakmem.insight.words import percent_text, size_text, time_text
 
 KIB = 1024
@@ -23,6 +24,8 @@ NS_PER_US = 1000
 ANY_SIZE = 1
 # Blocks from here on have keys by powers of two.
 LEAST = 256 * KIB
+# Columns of rules that go first where there is too little room: costs, then gains.
+SPARE = (4, 3, 2)
 
 
 class Policy(IntEnum):
@@ -280,7 +283,7 @@ def mind_text(mind: Mind) -> RenderableType:
         name = f"{rule.name} (from a file)" if rule.is_loaded else rule.name
         rules.add_row(name, time_text(rule.keep_ms), saved, vain, held)
     lines = (Text(f"{mind.when(one)} {one.sentence()}") for one in mind.decisions)
-    return Group(*lines, "", rules) if mind.rules else Group(*lines)
+    return Group(*lines, "", Fitted(rules, SPARE)) if mind.rules else Group(*lines)
 
 
 def mind_json(mind: Mind) -> dict[str, Any]:

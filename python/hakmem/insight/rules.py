@@ -11,6 +11,7 @@ from hakmem.errors import HakmemError
 from hakmem.insight.area import MAGIC, Area, content_of, named, of_content
 from hakmem.insight.attaching import area_of
 from hakmem.insight.mind import ANY_SIZE, KIB, LEAST, mind_of, name_of
+from hakmem.insight.narrow import Fitted
 from hakmem.insight.words import percent_text, size_text, time_text
 from hakmem.pids import pid_of
 from hakmem.terminal import in_one_line, legible, say, shortened
@@ -40,6 +41,8 @@ NUMBER_MOST = (1 << 64) - 1
 KIB_MOST = 1 << 40
 # Wrong lines named one by one: a text that is something else has nothing but them.
 NAMED_MOST = 10
+# Columns that go first where there is too little room: the evidence.
+SPARE = (2, 3)
 
 
 @dataclass(frozen=True)
@@ -117,7 +120,7 @@ def fitting(rules: Sequence[Known]) -> list[Known]:
     return [known for known in rules if known in kept]
 
 
-def rules_table(rules: Sequence[Known]) -> Table:
+def rules_table(rules: Sequence[Known]) -> Fitted:
     table = Table(box=None, pad_edge=False)
     table.add_column("what", no_wrap=True)
     for title in ("kept for", "seen", "used again in time"):
@@ -127,7 +130,7 @@ def rules_table(rules: Sequence[Known]) -> Table:
         share = percent_text((seen - known.kib[0]) / seen) if seen else ""
         name = name_of(known.least_bytes, known.site or known.signature_text)
         table.add_row(name, time_text(known.keep_ms), size_text(seen * KIB), share)
-    return table
+    return Fitted(table, SPARE)
 
 
 def read(path: Path) -> list[Known]:

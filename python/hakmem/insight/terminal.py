@@ -8,6 +8,7 @@ from rich.text import Text
 
 from hakmem.insight.confidence import Interval
 from hakmem.insight.leaks import Suspect
+from hakmem.insight.narrow import Fitted
 from hakmem.insight.plumbing import telling
 from hakmem.insight.printing import printing
 from hakmem.insight.profile import Profile, chosen_settings
@@ -16,6 +17,8 @@ from hakmem.insight.views import LIVE, PEAK, TIGHT, TOTAL, Stack, View, hint, ra
 from hakmem.insight.words import count_text, many_text, percent_text, size_text, time_text
 
 SITES_SHOWN = 20
+# The interval goes first where there is too little room, then samples, objects and share.
+SPARE = (1, 4, 3, 2)
 SUSPECTS_SHOWN = 5
 CALLERS_SHOWN = 3
 
@@ -62,7 +65,7 @@ def _print_report(
         console.print(advice)
 
 
-def sites_table(profile: Profile, stacks: Sequence[Stack], view: View, whole: Interval) -> Table:
+def sites_table(profile: Profile, stacks: Sequence[Stack], view: View, whole: Interval) -> Fitted:
     table = Table(box=None, header_style="dim", pad_edge=False)
     for heading in (view.noun, "95 % interval", "share", "objects", "samples"):
         table.add_column(heading, justify="right", no_wrap=True)
@@ -77,7 +80,7 @@ def sites_table(profile: Profile, stacks: Sequence[Stack], view: View, whole: In
             count_text(interval.samples),
             callers(stack.frames),
         )
-    return table
+    return Fitted(table, SPARE)
 
 
 def callers(frames: Sequence[Frame], most: int | None = CALLERS_SHOWN) -> Text:

@@ -10,11 +10,15 @@ from rich.table import Table
 from rich.text import Text
 
 from hakmem.insight.look import Listed
+from hakmem.insight.narrow import Fitted
 from hakmem.insight.numbers import CLASS_METRICS, THREAD_METRICS, Metric, Numbers, SizeClass
 from hakmem.insight.words import count_text, size_text, time_text
 
 DASH = "-"
 VALUE_WIDTH = 9
+# Columns that go first where there is too little room: what figures mean; of classes, slabs and
+# magazines; of threads, what they did and their state.
+SPARE, SPARE_OF_CLASSES, SPARE_OF_THREADS = (2,), (5, 3), (6, 5, 1)
 
 
 def as_json(n: Numbers) -> dict[str, Any]:
@@ -56,7 +60,7 @@ def report(n: Numbers) -> RenderableType:
     return Group(*parts)
 
 
-def _figures(rows: Iterable[tuple[Metric, int]], width: int) -> Table:
+def _figures(rows: Iterable[tuple[Metric, int]], width: int) -> Fitted:
     table = _table()
     table.add_column(no_wrap=True, min_width=width)
     table.add_column(justify="right", no_wrap=True, min_width=VALUE_WIDTH)
@@ -64,25 +68,25 @@ def _figures(rows: Iterable[tuple[Metric, int]], width: int) -> Table:
     for metric, value in rows:
         table.add_row(metric.name.removesuffix("_bytes"), _amount(value, metric.unit), metric.text)
     table.show_header = False
-    return table
+    return Fitted(table, SPARE)
 
 
 def _amount(value: int, unit: str) -> str:
     return size_text(value) if unit == "bytes" else count_text(value)
 
 
-def _settings(changed: dict[str, tuple[int, str]]) -> Table:
+def _settings(changed: dict[str, tuple[int, str]]) -> Fitted:
     table = _table("value", "from", left=("setting",))
     for name, (value, origin) in changed.items():
         table.add_row(name, f"{value:,}", origin)
-    return table
+    return Fitted(table)
 
 
-def _classes_table(n: Numbers) -> Table:
+def _classes_table(n: Numbers) -> Fitted:
     table = _table(*CLASS_TITLES)
     for c in by_waste(n):
         table.add_row(*class_row(c))
-    return table
+    return Fitted(table, SPARE_OF_CLASSES)
 
 
 CLASS_TITLES = ("class", "blocks", "live", "magazines", "free in slabs", "slabs")
@@ -101,7 +105,7 @@ def class_row(c: SizeClass) -> tuple[str, ...]:
     )
 
 
-def _threads_table(n: Numbers) -> Table:
+def _threads_table(n: Numbers) -> Fitted:
     table = _table("thread", "live", "magazines", "refills", "flushes", left=("name", "state"))
     ordered = sorted(n.threads, key=lambda t: -t.magazine_bytes)
     for t in ordered:
@@ -115,7 +119,7 @@ def _threads_table(n: Numbers) -> Table:
             ),
             *(f"{t.counters[name]:,}" for name in ("refill", "flush")),
         )
-    return table
+    return Fitted(table, SPARE_OF_THREADS)
 
 
 def processes_table(rows: Iterable[Listed]) -> Table:

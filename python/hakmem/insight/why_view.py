@@ -7,12 +7,16 @@ from rich.table import Table
 from rich.text import Text
 
 from hakmem.insight.advice import Advice, headline
+from hakmem.insight.narrow import Fitted
 from hakmem.insight.rows import Row
 from hakmem.insight.why import Explanation
 from hakmem.insight.words import size_text
 
 EXACT, ESTIMATED = "=", "~"
 LABEL_WIDTH = 36
+# Columns that go first where there is too little room: notes, then shares; of classes, what is free
+# without ever having been used, magazines, slabs, blocks; of threads, states and stacks.
+SPARE, SPARE_OF_CLASSES, SPARE_OF_THREADS = (4, 2), (6, 4, 1, 2), (1, 4, 3)
 TABLE = {"box": None, "pad_edge": False, "header_style": "bold"}
 
 
@@ -40,7 +44,7 @@ def print_explanation(console: Console, e: Explanation, found: list[Advice], eve
         console.print(f"{len(found) - 1} more with --all")
 
 
-def _tree(e: Explanation) -> Table:
+def _tree(e: Explanation) -> Fitted:
     of = "RSS" if e.whole else "held"
     table = Table("", "bytes", f"% of {of}", "", "", **TABLE)  # type: ignore[arg-type]
     # The notes give way where there is too little room: figures are not cut.
@@ -58,7 +62,7 @@ def _tree(e: Explanation) -> Table:
         text = row.label.rpartition("/")[2] if row.label.startswith("/") else row.label
         label = Text("  " * depth + text, style=style)
         table.add_row(label, *_figures(e, row.bytes, row.exact), Text(row.note, style="dim"))
-    return table
+    return Fitted(table, SPARE)
 
 
 def _shown(depth: int, row: Row) -> bool:
@@ -91,7 +95,7 @@ def print_classes(console: Console, e: Explanation) -> None:
             *(size_text(size) for size in (c.live, c.magazine, c.free, c.spare)),
             used,
         )
-    _print_numbers(console, table)
+    _print_numbers(console, table, SPARE_OF_CLASSES)
 
 
 def print_threads(console: Console, e: Explanation) -> None:
@@ -100,14 +104,16 @@ def print_threads(console: Console, e: Explanation) -> None:
     for t in sorted(e.threads, key=lambda t: t.magazine, reverse=True):
         stack = "?" if t.stack is None else size_text(t.stack)
         table.add_row(str(t.tid), t.state, size_text(t.magazine), size_text(t.heap), stack, t.name)
-    _print_numbers(console, table, text_from=5)
+    _print_numbers(console, table, SPARE_OF_THREADS, text_from=5)
 
 
-def _print_numbers(console: Console, table: Table, text_from: int | None = None) -> None:
+def _print_numbers(
+    console: Console, table: Table, spare: tuple[int, ...], text_from: int | None = None
+) -> None:
     for column in table.columns[:text_from]:
         column.justify = "right"
     console.print()
-    console.print(table)
+    console.print(Fitted(table, spare))
 
 
 def as_json(e: Explanation, found: list[Advice]) -> dict[str, Any]:

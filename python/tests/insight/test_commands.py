@@ -1,8 +1,10 @@
 """`hakmem report` and `hakmem diff` as users call them, on files and on a process."""
 
 import gzip
+import io
 import json
 import os
+import re
 import stat
 import time
 from dataclasses import replace
@@ -10,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from conftest import Run
+from rich.console import Console
 from synthetic_area import CLASSES, build, class_rows, heap, shown
 
 from hakmem.commands.diff import print_changes
@@ -20,7 +23,10 @@ from hakmem.insight.confidence import Interval
 from hakmem.insight.images import read_image
 from hakmem.insight.pprof import message_class
 from hakmem.insight.profile import Profile, from_area, profile_of
-from hakmem.insight.symbols import Frame
+from hakmem.insight.symbols import Frame, Symbols
+from hakmem.insight.terminal import sites_table
+from hakmem.insight.views import LIVE, TOTAL, View, ranked, stacks_of
+from hakmem.insight.words import size_text
 
 OBJECT = 1024
 MAPS = "560000000000-560000100000 r-xp 00000000 fe:00 12    /opt/none/app\n"
@@ -123,6 +129,23 @@ def test_table(hakmem: Run, file: Path) -> None:
     assert ["30.0 MiB" in rows[0], "10.0 MiB" in rows[1], "app+0x100" in rows[0]] == [True] * 3
     assert "No leak suspects" in result.stdout
     assert "\x1b" not in result.stdout
+
+
+@pytest.mark.parametrize("width", [36, 40, 60, 79])
+@pytest.mark.parametrize("view", [LIVE, TOTAL])
+def test_who_allocated_is_there_however_narrow_the_terminal_is(
+    file: Path, width: int, view: View
+) -> None:
+    profile = profile_of(str(file))
+    stacks = stacks_of(profile, Symbols(profile.modules))
+    shown = io.StringIO()
+    table = sites_table(profile, stacks, view, profile.live)
+    Console(file=shown, width=width).print(table)
+    lines = [line.rstrip() for line in shown.getvalue().splitlines()]
+    assert any(line.endswith("allocated by") for line in lines)
+    for stack, name in zip(ranked(stacks, view), ("app+0x100", "app+0x300"), strict=True):
+        row = rf"\s*{size_text(stack.bytes(view))}  .*{re.escape(name)}( <.*)?"
+        assert any(re.fullmatch(row, line) for line in lines), lines
 
 
 def test_what_is_live_is_counted_where_samples_are_far_apart(hakmem: Run, file: Path) -> None:

@@ -1,0 +1,5 @@
+"""The language of manual pages."""
+
+
+def roff(text: str) -> str:
+    return text.replace("\\", r"\e").replace("-", r"\-").replace("\n.", "\n\\&.")

@@ -18,8 +18,8 @@ ROW = re.compile(
 SECURE_ONLY = re.compile(r"^#if HAK_SECURE$.*?^#endif$", re.MULTILINE | re.DOTALL)
 HOW_TO_SET = """\
 The library reads its settings from the environment when it is loaded, never in programs that run
-with another user's rights. A variable of a setting's own counts more than HAKMEM_CONF. Sizes take K,
-M and G, times ms and s. What is not known is ignored with a warning."""
+with another user's rights. A variable of a setting's own counts more than HAKMEM_CONF. Sizes take
+K, M and G, times ms and s. What is not known is ignored with a warning."""
 
 
 @dataclass(frozen=True)

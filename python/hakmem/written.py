@@ -11,17 +11,15 @@ HOLE = 4096
 SHARED, PRIVATE = 0o666, 0o600
 
 
-def write_file(path: Path, content: str | bytes, folders: bool = False, mode: int = SHARED) -> None:
+def write_file(path: Path, content: str | bytes, mode: int = SHARED) -> None:
     """A file of that name has its old content or the new one, whatever happens.
 
-    A device or a pipe is written as it is. `folders`: those missing above it are made. `mode`: of
-    a new file, less the umask; one that is there keeps its own.
+    A device or a pipe is written as it is. `mode`: of a new file, less the umask; one that is there
+    keeps its own.
     """
     # Names of files come along in texts, and may be of any bytes.
     data = content.encode(errors="backslashreplace") if isinstance(content, str) else content
     try:
-        if folders:
-            path.parent.mkdir(parents=True, exist_ok=True)
         if path.exists() and not path.is_file():
             path.write_bytes(data)
         else:
@@ -31,7 +29,10 @@ def write_file(path: Path, content: str | bytes, folders: bool = False, mode: in
 
 
 def try_file(path: Path, folders: bool = False) -> None:
-    """Before what it is for has taken its time: could the file be written? It stays as it is."""
+    """Before what it is for has taken its time: could the file be written? It stays as it is.
+
+    `folders`: those missing above it are made, of which hakmem itself has chosen the names.
+    """
     try:
         if folders:
             path.parent.mkdir(parents=True, exist_ok=True)

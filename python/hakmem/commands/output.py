@@ -27,18 +27,14 @@ class Targets:
 
     def check(self) -> None:
         """Before minutes are spent: whether all of it can be written."""
-        if not self.prints_json:
-            self._try(self.json_file, "figures")
-        self._try(self.html, "page")
-        if self.markdown is not None:
-            try_file(self.markdown)
+        for path in (self.json_file, self.html, self.markdown):
+            if path is not None and path != STDOUT:
+                try_file(path)
+        if self.folder is not None and not (self.json_file and self.html):
+            try_file(self.folder / "figures", folders=True)
         if self.png is not None:
-            try_file(self.png / "picture.png", folders=True)
-
-    def _try(self, given: Path | None, stem: str) -> None:
-        path = given or (self.folder / stem if self.folder else None)
-        if path is not None:
-            try_file(path, folders=True)
+            # The folder itself is what is asked for, and is made in the end.
+            try_file(self.png / "picture.png" if self.png.exists() else self.png)
 
     def write(self, results: Results, stem: str) -> None:
         name = f"{stem}-{results.when.partition('+')[0].replace(':', '')}"

@@ -130,8 +130,11 @@ def test_time_out_is_a_failure(compare: Run) -> None:
         (("--driver", "true", "--ready", "99999"), "a port is a number from 1 to 65535"),
         (("--driver", "true", "--ready", ""), "--ready '' is neither"),
         (("--json", "/proc/r.json"), "cannot write '/proc/r.json': "),
-        (("--html", "/proc/none/r.html"), "cannot write '/proc/none/r.html': "),
-        (("--png", "/proc/none"), "cannot write '/proc/none/picture.png': "),
+        (("--json", "no/where.json"), "cannot write 'no/where.json': No such file"),
+        (("--html", "no/where.html"), "cannot write 'no/where.html': No such file"),
+        (("--png", "/proc/none"), "cannot write '/proc/none': "),
+        (("--png", "no/where"), "cannot write 'no/where': No such file"),
+        (("--png", "/dev/null"), "cannot write '/dev/null/picture.png': "),
         (("--markdown", "/proc/r.md"), "cannot write '/proc/r.md': "),
     ],
 )

@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -187,6 +188,36 @@ def test_server_that_fails(
     done = compare("--driver", driver, "--ready", "ready", "--", sys.executable, script)
     assert done.returncode == 125
     assert said in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            ("--ready", "PORT"),
+            "the server was not ready on port PORT within 1 s (see --ready, --ti",
+        ),
+        (
+            ("--ready", "^done"),
+            "the server was not ready (^done) within 1 s (see --ready, --timeou",
+        ),
+        (("--driver", "sleep 99", "--ready", "ready"), "the driver did not end within "),
+    ],
+)
+def test_server_or_driver_that_takes_too_long(
+    compare: Run, tmp_path: Path, words: tuple[str, ...], said: str
+) -> None:
+    """It is said which of them, and what the server said last."""
+    script = tmp_path / "server.py"
+    script.write_text(SERVER)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+    driven = ("--driver", "true", *(port if word == "PORT" else word for word in words))
+    done = compare("--timeout", "1s", *driven, "--", sys.executable, script)
+    assert done.returncode == 125
+    assert said.replace("PORT", port) in done.stderr
+    assert "see --" in done.stderr
+    assert "no end within" not in done.stderr
 
 
 def test_bench_mistakes_are_named(hakmem: Run, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from hakmem.clone import RELEASE, Clone, find_clone, profile_folder, require_clo
 from hakmem.commands.options import file_path
 from hakmem.errors import OWN_FAILURE, HakmemError
 from hakmem.terminal import prepare_streams, say
+from hakmem.written import STDOUT
 
 USAGE_ERROR = 2
 INTERRUPTED = 130
@@ -160,6 +161,8 @@ def run(
         raise click.UsageError("--quick and --json belong to the demonstration, without CMD")
     if report and not command:
         raise click.UsageError("--report needs a CMD to report on")
+    if report == STDOUT:
+        raise click.UsageError("--report -: standard output is CMD's own; name a file")
     values = load_profile(profile_folder(clone), profile) if profile else {}
     environment = merged_environment(os.environ, values, conf)
     if stats:

@@ -40,7 +40,7 @@ PROMETHEUS_SUFFIX = ".prom"
     "--output",
     type=file_path(),
     metavar="FILE",
-    help="Into this file, which is replaced at once; FILE.prom: for node_exporter.",
+    help="Into this file, which is replaced at once; FILE.prom: for node_exporter; - prints it.",
 )
 @click.option("--interval", type=Seconds(0.01), metavar="SECONDS", help="Again and again.")
 @click.option(

@@ -248,9 +248,25 @@ def test_a_saved_run_is_shown_and_judged_again(hakmem: Run, tmp_path: Path) -> N
     assert not (tmp_path / "clone" / "build").exists()
 
 
+@pytest.mark.parametrize(("option", "begin"), [("--html", "<!"), ("--markdown", "")])
+def test_page_and_tables_to_standard_output(
+    hakmem: Run, tmp_path: Path, option: str, begin: str
+) -> None:
+    saved, kept = tmp_path / "s.json", tmp_path / "kept"
+    suite_results(rounds=3).save(saved)
+    command = ("bench", "--from", saved, option)
+    done = hakmem(*command, "-", environment=IN_CLONE)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(begin)
+    hakmem(*command, kept, environment=IN_CLONE)
+    assert done.stdout == kept.read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
+        (("--json", "-", "--markdown", "-"), "--json -, --markdown -: standard output takes one"),
+        (("--save-baseline", "-"), "--save-baseline -: that is for later; name a file"),
         (("--goals", "--a", "."), "without --a and --b"),
         (("--from", "FILE", "--quick"), "--from shows what was measured"),
         (("--from", "FILE", "--layers", "json"), "--from shows what was measured"),

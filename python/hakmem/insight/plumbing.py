@@ -16,12 +16,16 @@ WRAPPERS = (
     r"x?(m|c|z|re|aligned_)alloc|(x|_*)strn?dup|xmemdup",
     # C++: operator new, and the standard library's containers as far as they are templates.
     r"operator new.*|(void\* )?(std|__gnu_cxx)::.*",
-    # Rust: the global allocator, Box, Vec and String, and their traits for what has no crate (T,
-    # [u8], str). What a program implements for them, or asks of them for types of its own, stays.
-    r"(alloc|core|std|hashbrown)::.*|(__rustc::)?(_*rust_.*|__r(g|dl)_.*)",
-    rf"<(&(mut )?)*{RUST_LIBRARY}::(?!.* as (?!{RUST_LIBRARY}::)).*",
-    rf"<[^:]+ as {RUST_LIBRARY}::[\w:]+(<[^:]*>)?>::.*|<(\[[^:]*\]|str)>::.*",
+    # Rust: the global allocator, Box, Vec and String.
+    rf"{RUST_LIBRARY}::.*|(__rustc::)?(_*rust_.*|__r(g|dl)_.*)",
     r"<.+ as core::alloc::(global::GlobalAlloc|Allocator)>::.*",
+    # The library's traits for its own types, whatever these are of; what a program implements for
+    # them is its own, as is what it implements of the library.
+    rf"<(&(mut )?)*{RUST_LIBRARY}::(?!.* as (?!{RUST_LIBRARY}::)).*",
+    # What names no crate but the library: its traits for T, [u8], str.
+    rf"<(?!lambda)(?!.*(?<![\w:])(?!{RUST_LIBRARY}::)[A-Za-z_]\w*::).*>::.*",
+    # Slices, of which only the library can have functions, and how it copies them.
+    r"<\[(?!.* as ).*\]>::.*|<.+::ConvertVec>::to_vec.*",
     # GLib: g_malloc, g_slice_alloc, g_strdup ... in all variants.
     r"g_(malloc|realloc|strdup|slice|new|memdup).*",
     # CPython: its three families of allocators, and objects as memory.

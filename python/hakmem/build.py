@@ -85,12 +85,27 @@ def ensure_library(clone: Clone | None) -> Path:
 
 def build(clone: Clone, preset: str, target: str | None = None) -> None:
     """Brings a preset, or one target of it, up to date."""
+    with _prepared(clone, preset):
+        _compile(clone, preset, target)
+
+
+def configure(clone: Clone, preset: str) -> None:
+    """So that its tests can be listed: nothing is compiled."""
+    with _prepared(clone, preset):
+        # Does nothing unless what it was configured from has changed.
+        folder = str(clone.build_folder(preset))
+        command = [cmake_tool("cmake"), "--build", folder, "--target", "build.ninja"]
+        _configured_by(command, clone, preset)
+
+
+@contextmanager
+def _prepared(clone: Clone, preset: str) -> Iterator[None]:
     if preset not in presets(clone):
         raise HakmemError(f"no preset named '{preset}'; there are: {', '.join(presets(clone))}")
     with _one_build_at_a_time(clone.build_folder(preset)):
         if not configured(clone, preset):
             _configure(clone, preset)
-        _compile(clone, preset, target)
+        yield
 
 
 @contextmanager
@@ -116,14 +131,18 @@ def _configure(clone: Clone, preset: str) -> None:
         # A cache of another place or of other presets is an error to CMake.
         cache.unlink()
         shutil.rmtree(folder / "CMakeFiles", ignore_errors=True)
-    result = _output_of(command, clone.root)
-    if result.returncode != 0:
-        raise HakmemError(f"configuring {preset} failed:\n{result.stdout.rstrip()}")
+    _configured_by(command, clone, preset)
     stamp = folder / CONFIGURED_STAMP
     stamp.write_text(configuration_of(clone), encoding="utf-8")
 
 
-def _output_of(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+def _configured_by(command: list[str], clone: Clone, preset: str) -> None:
+    result = output_of(command, clone.root)
+    if result.returncode != 0:
+        raise HakmemError(f"configuring {preset} failed:\n{result.stdout.rstrip()}")
+
+
+def output_of(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
     try:
         return subprocess.run(
             command,

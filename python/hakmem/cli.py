@@ -16,6 +16,7 @@ from hakmem.clone import RELEASE, Clone, find_clone, profile_folder, require_clo
 from hakmem.commands.options import file_path
 from hakmem.errors import OWN_FAILURE, HakmemError
 from hakmem.terminal import prepare_streams, say
+from hakmem.written import STDOUT
 
 USAGE_ERROR = 2
 INTERRUPTED = 130
@@ -25,8 +26,9 @@ WRAPPERS = ("run", "compare", "tune")
 WITH_ALL_PACKAGES = "pip install 'hakmem[lab,insight]'"
 
 
-# Of them nothing is shown where there is no clone.
+# Of them nothing is shown where there is no clone, nor these words of what hakmem is for.
 IN_CLONES_ONLY = ("setup", "build", "test", "bench")
+FOR_CLONES_ONLY = "build it, test it, "
 IN_CLONE = "./hakmem"
 
 
@@ -62,11 +64,19 @@ class Commands(click.Group):
         return names if ctx.obj else [name for name in names if name not in IN_CLONES_ONLY]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name in IN_CLONES_ONLY and not ctx.obj:
+            return _refused(cmd_name)
         command = super().get_command(ctx, cmd_name)
         if cmd_name in self.separate:
             command = getattr(importlib.import_module(self.separate[cmd_name]), cmd_name)
             assert isinstance(command, click.Command)
         return command and self._as_called(command, ctx)
+
+    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        called = copy.copy(self)
+        if self.help and not ctx.obj:
+            called.help = self.help.replace(FOR_CLONES_ONLY, "")
+        click.Command.format_help_text(called, ctx, formatter)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         click.Command.format_epilog(self._as_called(self, ctx), ctx, formatter)
@@ -89,6 +99,14 @@ class Commands(click.Group):
             raise click.NoSuchCommand(
                 error.command_name, possibilities=self.list_commands(ctx), ctx=ctx
             ) from None
+
+
+def _refused(name: str) -> click.Command:
+    """Whatever is asked of it, help too: that would be of what cannot be done here."""
+    anything = {"ignore_unknown_options": True, "allow_extra_args": True}
+    return click.Command(
+        name, anything, callback=lambda: require_clone(None), add_help_option=False
+    )
 
 
 @click.group(
@@ -160,6 +178,8 @@ def run(
         raise click.UsageError("--quick and --json belong to the demonstration, without CMD")
     if report and not command:
         raise click.UsageError("--report needs a CMD to report on")
+    if report == STDOUT:
+        raise click.UsageError("--report -: standard output is CMD's own; name a file")
     values = load_profile(profile_folder(clone), profile) if profile else {}
     environment = merged_environment(os.environ, values, conf)
     if stats:

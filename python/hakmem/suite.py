@@ -13,7 +13,7 @@ from enum import Enum
 from functools import partial
 from pathlib import Path
 
-from hakmem.build import build, cmake_tool, presets
+from hakmem.build import build, cmake_tool, configure, output_of, presets
 from hakmem.clone import RELEASE, Clone
 from hakmem.errors import HakmemError
 from hakmem.launch import NO_PRELOAD
@@ -177,22 +177,31 @@ class Suite:
         )
 
     def _run_preset(self, preset: str, part: Part) -> Tally:
+        if self.selection.filtered and not self._has_chosen(preset):
+            return Tally()
         build(self.clone, preset)
         return self._counted(lambda junit: self._ctest(preset, part, junit))
 
+    def _has_chosen(self, preset: str) -> bool:
+        """Known without building it, which takes minutes."""
+        configure(self.clone, preset)
+        folder = self.clone.build_folder(preset)
+        command = [cmake_tool("ctest"), "--test-dir", str(folder), "-N", *self._filters()]
+        result = output_of(command, self.clone.root)
+        return "Total Tests: 0" not in result.stdout.splitlines()
+
+    def _filters(self) -> list[str]:
+        chosen = (("-L", self.selection.label), ("-R", self.selection.regex))
+        return [word for option, text in chosen if text for word in (option, text)]
+
     def _ctest(self, preset: str, part: Part, junit: Path) -> list[str]:
-        chosen = self.selection
-        timeout = LONG_TEST_TIMEOUT_S if chosen.everything else TEST_TIMEOUT_S
+        timeout = LONG_TEST_TIMEOUT_S if self.selection.everything else TEST_TIMEOUT_S
         command: list[str] = [
             *(cmake_tool("ctest"), "--test-dir", str(self.clone.build_folder(preset))),
             *("--output-on-failure", "--no-tests=ignore", "--output-junit", str(junit)),
             *("-j", str(len(os.sched_getaffinity(0))), "--timeout", str(timeout)),
         ]
-        if chosen.label:
-            command += ["-L", chosen.label]
-        if chosen.regex:
-            command += ["-R", chosen.regex]
-        return [*command, *part.value]
+        return [*command, *self._filters(), *part.value]
 
     def _counted(self, command: Callable[[Path], list[str]]) -> Tally:
         with tempfile.TemporaryDirectory(prefix="hakmem-test-") as folder:
@@ -225,11 +234,25 @@ def check_place(clone: Clone) -> None:
         )
 
 
+def _none_chosen(clone: Clone, selection: Selection) -> str:
+    """Which tests there are not, and how to see those that there are."""
+    asked = (("label", "-L", selection.label), ("name", "-R", selection.regex))
+    what = " and ".join(f"a {kind} like {opt} '{text}'" for kind, opt, text in asked if text)
+    folder = clone.build_folder(selection.preset or RELEASE).relative_to(clone.root)
+    listing = f"{cmake_tool('ctest')} --test-dir {folder} -N"
+    return (
+        f"no CTest test has {what}: list the names with {listing}, the labels with {listing} "
+        "--print-labels"
+    )
+
+
 def run_suite(clone: Clone, selection: Selection, as_json: bool) -> int:
     check_place(clone)
     output = sys.stderr if as_json else sys.stdout
     sys.stdout.flush()
     report = Suite(clone, selection, output.fileno()).run()
+    if selection.filtered and report.total == Tally() and not report.left_out:
+        say(_none_chosen(clone, selection))
     print("\nSummary", file=output)
     for section in report.sections:
         print(f"  {section}", file=output)

@@ -2,26 +2,29 @@
 
 import errno
 import os
+import sys
 from pathlib import Path
 
 from hakmem.errors import HakmemError
-from hakmem.terminal import legible
+from hakmem.terminal import legible, say
 
+STDOUT = Path("-")
 HOLE = 4096
 SHARED, PRIVATE = 0o666, 0o600
 
 
-def write_file(path: Path, content: str | bytes, folders: bool = False, mode: int = SHARED) -> None:
+def write_file(path: Path, content: str | bytes, mode: int = SHARED) -> None:
     """A file of that name has its old content or the new one, whatever happens.
 
-    A device or a pipe is written as it is. `folders`: those missing above it are made. `mode`: of
-    a new file, less the umask; one that is there keeps its own.
+    A device or a pipe is written as it is, and - is standard output. `mode`: of a new file, less
+    the umask; one that is there keeps its own.
     """
     # Names of files come along in texts, and may be of any bytes.
     data = content.encode(errors="backslashreplace") if isinstance(content, str) else content
+    if path == STDOUT:
+        _print(data)
+        return
     try:
-        if folders:
-            path.parent.mkdir(parents=True, exist_ok=True)
         if path.exists() and not path.is_file():
             path.write_bytes(data)
         else:
@@ -30,8 +33,19 @@ def write_file(path: Path, content: str | bytes, folders: bool = False, mode: in
         raise HakmemError(f"cannot write '{legible(str(path))}': {error.strerror}") from None
 
 
+def say_written(path: Path) -> None:
+    """Who reads standard output sees it there."""
+    if path != STDOUT:
+        say(f"written: {legible(str(path))}")
+
+
 def try_file(path: Path, folders: bool = False) -> None:
-    """Before what it is for has taken its time: could the file be written? It stays as it is."""
+    """Before what it is for has taken its time: could the file be written? It stays as it is.
+
+    `folders`: those missing above it are made, of which hakmem itself has chosen the names.
+    """
+    if path == STDOUT:
+        return
     try:
         if folders:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -47,6 +61,12 @@ def try_file(path: Path, folders: bool = False) -> None:
             f"cannot write '{legible(str(path))}': {error.strerror}; name a file in a "
             "folder that is there and that you may write to"
         ) from None
+
+
+def _print(data: bytes) -> None:
+    sys.stdout.flush()
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()
 
 
 def _part(path: Path) -> Path:

@@ -149,8 +149,33 @@ def test_filter_goes_over_all_presets(clone: Clone) -> None:
     assert report.total == Tally(2, 0, 0)
 
 
-def test_nothing_tested_is_a_failure(clone: Clone) -> None:
-    assert run_selection(clone, Selection(regex="^nothing$")).total.status == 1
+@pytest.mark.parametrize(
+    ("selection", "said"),
+    [
+        (Selection(regex="^nothing$"), "a name like -R '^nothing$': list the names with "),
+        (Selection(label="nothing"), "a label like -L 'nothing': list the names with "),
+        (Selection(label="unit", regex="good"), "a label like -L 'unit' and a name like -R 'good'"),
+    ],
+)
+def test_nothing_chosen_is_a_failure_and_is_not_built(
+    clone: Clone, capfd: pytest.CaptureFixture[str], selection: Selection, said: str
+) -> None:
+    place = Clone(clone.root.rename(clone.root.with_name("clone")))
+    assert suite.run_suite(place, selection, as_json=False) == 1
+    out, err = capfd.readouterr()
+    assert f"no CTest test has {said}" in err
+    assert "ctest --test-dir build/release -N --print-labels" in err
+    assert out.endswith("\n0 passed, 0 failed, 0 skipped\n")
+    assert not any(place.root.glob("build/*/libhakmem.so"))
+
+
+def test_tests_that_are_new_are_known(clone: Clone) -> None:
+    """In what was configured before them."""
+    build.build(clone, "release")
+    with (clone.root / "CMakeLists.txt").open("a") as lists:
+        lists.write("add_test(NAME new COMMAND true)\n")
+    report = run_selection(clone, Selection(preset="release", regex="^new$"))
+    assert report.total == Tally(1, 0, 0)
 
 
 def test_broken_build_is_a_failure_and_the_rest_goes_on(clone: Clone) -> None:

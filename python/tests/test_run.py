@@ -152,4 +152,15 @@ def test_help_is_for_where_it_is_called(hakmem: Run) -> None:
             (f"\n  {name} " in said) == shown for name in ("setup", "build", "test", "bench")
         )
         assert "\n  stats " in said
-    assert "in a clone" in hakmem("build", environment=installed).stderr
+        assert ("drop-in malloc for Linux: build it" in said) == shown
+
+
+@pytest.mark.parametrize("command", ["setup", "build", "test", "bench"])
+def test_what_only_a_clone_has_is_refused_elsewhere(hakmem: Run, command: str) -> None:
+    """Its help as well, which would be of what cannot be done."""
+    for words in ((), ("--help",), ("-h",), ("--quick", "--a", "x")):
+        done = hakmem(command, *words, environment={"CLONE_OF_HAKMEM": ""})
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr == (
+            "hakmem: this command works in a clone of hakmem only; start it as ./hakmem\n"
+        )

@@ -13,7 +13,7 @@ from hakmem.clone import RELEASE, Clone, require_clone
 from hakmem.commands.options import file_path, method_options, output_options
 from hakmem.errors import HakmemError
 from hakmem.terminal import say
-from hakmem.written import try_file
+from hakmem.written import STDOUT, try_file
 
 if TYPE_CHECKING:
     from hakmem.commands.output import Targets
@@ -146,7 +146,7 @@ def bench(
     )
     targets.check()
     if save_baseline:
-        try_file(save_baseline)
+        _check_baseline(save_baseline)
     if (a or b) and goals:
         raise click.UsageError("--goals is about other allocators, without --a and --b")
     choice = Choice(
@@ -170,6 +170,12 @@ def bench(
     results, subject, base = _measure(choice, command_line())
     goals_of = home if goals else None
     return _conclude(results, subject, base, targets, against, save_baseline, goals_of)
+
+
+def _check_baseline(file: Path) -> None:
+    if file == STDOUT:
+        raise click.UsageError("--save-baseline -: that is for later; name a file")
+    try_file(file)
 
 
 def _load(saved: Path) -> tuple[Results, str, str]:
@@ -279,7 +285,7 @@ def _conclude(
         say(f"baseline: {save_baseline}")
     if against is None:
         return 0
-    return _regressions(results, against, subject, to_stderr=targets.prints_json)
+    return _regressions(results, against, subject, to_stderr=targets.take_stdout)
 
 
 def _judge(results: Results, subject: str, clone: Clone) -> None:
@@ -321,7 +327,7 @@ def _layers(choice: Choice, name: str, targets: Targets, command: str) -> int:
     for arm in arms:
         if choice.arms or arm.name in (subject, base):
             profiles.append(_layer_profile(case, arm))
-            Console(stderr=targets.prints_json).print(layer_table(profiles[-1]))
+            Console(stderr=targets.take_stdout).print(layer_table(profiles[-1]))
     sections = {"layers": [profile.as_json() for profile in profiles]}
     targets.write(Results(describe_host(), now(), command, sections=sections), "layers")
     return 0

@@ -68,7 +68,8 @@ def command_case(
         _check_ready(port)
         script = Path(serve.__file__)
         prefix = (sys.executable, "-I", "-S", str(script), "--launcher", str(launcher))
-        words = (*prefix, "--ready", port, "--driver", driver, "--", *command)
+        limit = ("--timeout", str(timeout))
+        words = (*prefix, "--ready", port, "--driver", driver, *limit, "--", *command)
     elif ready is not None:
         raise click.UsageError("--ready belongs to --driver")
     title = shlex.join(command)
@@ -80,7 +81,8 @@ def command_case(
         models=f"Your command: {title}" + (f", driven by: {driver}" if driver else ""),
         cannot_show="Other inputs, other machines, and what happens over days.",
         command=words,
-        timeout_s=timeout,
+        # serve.py keeps the limit itself, and says what took so long.
+        timeout_s=timeout if driver is None else timeout + serve.GRACE_S,
         group="command",
         self_preloading=driver is not None,
     )

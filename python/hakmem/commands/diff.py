@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hakmem.commands.options import file_path, view_option
+from hakmem.commands.options import check_stdout, file_path, view_option
 from hakmem.errors import HakmemError
-from hakmem.terminal import legible, say
-from hakmem.written import write_file
+from hakmem.written import say_written, write_file
 
 if TYPE_CHECKING:
     from hakmem.insight.compare import Change, Side
@@ -50,20 +49,21 @@ def diff(
     """Compare two profiles, each of a PID or in a FILE: which call stacks hold more or less.
 
     Stacks are matched by the names of their functions, so two runs or two builds of a program can
-    be compared.
+    be compared. One of the files to write may be -, which is standard output.
     """
     from hakmem.insight.compare import changes, diff_page, folded
     from hakmem.insight.views import view_of
 
+    check_stdout(as_json, html=html, collapsed=collapsed)
     view = view_of(view_name)
     old, new = _side(before), _side(after)
     found = changes(old, new, view)
     if html:
         write_file(html, diff_page(old, new, view, found))
-        say(f"written: {legible(str(html))}")
+        say_written(html)
     if collapsed:
         write_file(collapsed, folded(found))
-        say(f"written: {legible(str(collapsed))}")
+        say_written(collapsed)
     if as_json:
         click.echo(json.dumps([_as_json(one) for one in found], indent=1))
     elif not (html or collapsed):

@@ -11,6 +11,7 @@ import click
 
 from hakmem.pids import pid_of
 from hakmem.terminal import shortened
+from hakmem.written import STDOUT
 
 DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|min|h)?")
 SECONDS = {None: 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
@@ -89,14 +90,29 @@ def file_path(exists: bool = False) -> click.Path:
     return FilePath(dir_okay=False, exists=exists, path_type=Path)
 
 
+def check_stdout(as_json: bool = False, **files: Path | None) -> None:
+    """Two documents in one stream are none."""
+    named = [f"--{name} -" for name, path in files.items() if path == STDOUT]
+    named += ["--json"] * as_json
+    if len(named) > 1:
+        raise click.UsageError(
+            f"{', '.join(named)}: standard output takes one of them; name files for the others"
+        )
+
+
 def output_options(command: Command) -> Command:
     """--json, --html, --markdown and --png."""
     for option in (
         click.option("--png", type=click.Path(path_type=Path), metavar="DIR", help="Pictures."),
         click.option(
-            "--markdown", type=file_path(), metavar="FILE", help="The tables, for a README."
+            "--markdown",
+            type=file_path(),
+            metavar="FILE",
+            help="The tables, for a README; - prints them.",
         ),
-        click.option("--html", type=file_path(), metavar="FILE", help="The report page."),
+        click.option(
+            "--html", type=file_path(), metavar="FILE", help="The report page; - prints it."
+        ),
         click.option(
             "--json",
             "json_file",

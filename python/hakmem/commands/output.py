@@ -8,11 +8,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from hakmem.commands.options import check_stdout
 from hakmem.lab.model import Results
 from hakmem.terminal import say
-from hakmem.written import try_file, write_file
-
-STDOUT = Path("-")
+from hakmem.written import STDOUT, try_file, write_file
 
 
 @dataclass(frozen=True)
@@ -27,18 +26,15 @@ class Targets:
 
     def check(self) -> None:
         """Before minutes are spent: whether all of it can be written."""
-        if not self.prints_json:
-            self._try(self.json_file, "figures")
-        self._try(self.html, "page")
-        if self.markdown is not None:
-            try_file(self.markdown)
+        check_stdout(json=self.json_file, html=self.html, markdown=self.markdown)
+        for path in (self.json_file, self.html, self.markdown):
+            if path is not None:
+                try_file(path)
+        if self.folder is not None and not (self.json_file and self.html):
+            try_file(self.folder / "figures", folders=True)
         if self.png is not None:
-            try_file(self.png / "picture.png", folders=True)
-
-    def _try(self, given: Path | None, stem: str) -> None:
-        path = given or (self.folder / stem if self.folder else None)
-        if path is not None:
-            try_file(path, folders=True)
+            # The folder itself is what is asked for, and is made in the end.
+            try_file(self.png / "picture.png" if self.png.exists() else self.png)
 
     def write(self, results: Results, stem: str) -> None:
         name = f"{stem}-{results.when.partition('+')[0].replace(':', '')}"
@@ -50,7 +46,7 @@ class Targets:
             _drop_empty(own.values())
 
     def _write(self, results: Results, figures: Path | None, page: Path | None) -> None:
-        if self.prints_json:
+        if self.json_file == STDOUT:
             print(json.dumps(results.as_json(), indent=1, default=str))
         elif figures is not None:
             # First of all: they are what the measuring was for.
@@ -60,14 +56,20 @@ class Targets:
 
         if page is not None:
             write_html(results, page)
-            say(f"report: {page}")
+            _tell("report", page)
         if self.png is not None:
             pictures = write_pngs(results, self.png)
             say(f"{len(pictures)} pictures: {self.png}")
 
     @property
-    def prints_json(self) -> bool:
-        return self.json_file == STDOUT
+    def take_stdout(self) -> bool:
+        """Nothing else is printed there then."""
+        return STDOUT in (self.json_file, self.html, self.markdown)
+
+
+def _tell(what: str, path: Path) -> None:
+    if path != STDOUT:
+        say(f"{what}: {path}")
 
 
 def _own_names(folder: Path, name: str, kinds: list[str]) -> dict[str, Path]:
@@ -103,7 +105,7 @@ def finish(results: Results, subject: str, base: str, targets: Targets, stem: st
     from hakmem.lab.terminal import print_results, print_words
     from hakmem.lab.words import conclusion
 
-    if not targets.prints_json:
+    if not targets.take_stdout:
         print_results(results, subject, base)
         print_words(conclusion(results, subject, base))
     targets.write(results, stem)
@@ -111,7 +113,7 @@ def finish(results: Results, subject: str, base: str, targets: Targets, stem: st
         from hakmem.lab.markdown import document
 
         write_file(targets.markdown, document(results, subject, base))
-        say(f"tables: {targets.markdown}")
+        _tell("tables", targets.markdown)
 
 
 def command_line() -> str:

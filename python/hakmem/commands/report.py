@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from hakmem.commands.options import file_path, view_option
+from hakmem.commands.options import check_stdout, file_path, view_option
 
 EXAMPLES = """\b
 Examples:
@@ -14,7 +14,8 @@ Examples:
   ./hakmem report 4711 --html heap.html
   ./hakmem report 4711 --save heap.before
   ./hakmem report heap.4711 --view peak --pprof heap.pb.gz
-  ./hakmem report 4711 --collapsed heap.folded --speedscope heap.json"""
+  ./hakmem report 4711 --collapsed heap.folded --speedscope heap.json
+  ./hakmem report 4711 --collapsed - | sort | head"""
 
 
 @click.command(epilog=EXAMPLES)
@@ -47,11 +48,15 @@ def report(
 
     A process on hakmem is looked at while it runs, without stopping it; a FILE is what it wrote at
     its end with profile_output, or what --save has kept. Without options: the call stacks that hold
-    most, with 95 % intervals, and the leak suspects.
+    most, with 95 % intervals, and the leak suspects. One of the files to write may be -, which is
+    standard output.
     """
     from hakmem.insight.outputs import Files, present
     from hakmem.insight.profile import profile_of
 
+    check_stdout(
+        as_json, html=html, pprof=pprof, collapsed=collapsed, speedscope=speedscope, save=save
+    )
     if save is not None:
         from hakmem.insight.keeping import keep
 

@@ -6,12 +6,12 @@ from pathlib import Path
 import click
 
 from hakmem.cli import examples, program_name
-from hakmem.commands.options import file_path
+from hakmem.commands.options import check_stdout, file_path
 from hakmem.errors import HakmemError
 from hakmem.insight.printing import printed
 from hakmem.insight.rules import Known, fitting, merged, rules_of, rules_table, rules_text
 from hakmem.terminal import say
-from hakmem.written import write_file
+from hakmem.written import STDOUT, write_file
 
 
 @click.command(
@@ -24,7 +24,10 @@ from hakmem.written import write_file
 )
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 @click.option(
-    "--output", type=file_path(), metavar="FILE", help="Into a file for the setting 'rules'."
+    "--output",
+    type=file_path(),
+    metavar="FILE",
+    help="Into a file for the setting 'rules'; - prints it.",
 )
 @click.argument("sources", nargs=-1, required=True, metavar="PID|FILE...")
 def rules(as_json: bool, output: Path | None, sources: tuple[str, ...]) -> int:
@@ -34,6 +37,7 @@ def rules(as_json: bool, output: Path | None, sources: tuple[str, ...]) -> int:
     together know. A run of the same program with the setting rules:FILE begins with that and need
     not learn it anew.
     """
+    check_stdout(as_json, output=output)
     known = merged(map(rules_of, sources))
     if not known:
         raise HakmemError(
@@ -54,4 +58,7 @@ def _write(path: Path, known: list[Known]) -> None:
     if len(kept) < len(known):
         say(f"left out: the {len(known) - len(kept)} with the least evidence; a file holds 32 KiB")
     write_file(path, rules_text(kept))
-    say(f"written: {path}; begin a run with it: {program_name()} run --conf rules:{path} -- CMD")
+    if path != STDOUT:
+        say(
+            f"written: {path}; begin a run with it: {program_name()} run --conf rules:{path} -- CMD"
+        )

@@ -40,7 +40,7 @@ PROMETHEUS_SUFFIX = ".prom"
     "--output",
     type=file_path(),
     metavar="FILE",
-    help="Into this file, which is replaced at once; FILE.prom: for node_exporter.",
+    help="Into this file, which is replaced at once; FILE.prom: for node_exporter; - prints it.",
 )
 @click.option("--interval", type=Seconds(0.01), metavar="SECONDS", help="Again and again.")
 @click.option(
@@ -64,6 +64,8 @@ def stats(
     The process is not stopped and does not notice. Without PID or FILE: lists your processes that
     run on hakmem.
     """
+    # First of all: it may be something else that was meant as an address.
+    address = _address(listen, allow_remote) if listen is not None else None
     _refuse_contradictions(every, as_json, openmetrics, output, interval, listen, targets)
     if decisions and (every or openmetrics or output or interval or listen or len(targets) != 1):
         raise click.UsageError("--decisions takes one PID or FILE, and --json")
@@ -74,8 +76,8 @@ def stats(
     if not targets and not every:
         return _list(as_json)
     chosen = Targets(targets, every)
-    if listen is not None:
-        return _serve(chosen, listen, allow_remote)
+    if address is not None:
+        return _serve(chosen, address)
     render = _renderer(as_json, openmetrics, output, single=len(targets) == 1)
     seen, unread = chosen.strictly(), list[int]()
     while seen or every:
@@ -135,10 +137,15 @@ def _decisions(target: str, as_json: bool) -> int:
     return 0
 
 
-def _serve(chosen: Targets, listen: str, remote: bool) -> int:
-    from hakmem.insight.serve import address_of, serve
+def _address(listen: str, remote: bool) -> tuple[str, int]:
+    from hakmem.insight.serve import address_of
 
-    address = address_of(listen, remote)
+    return address_of(listen, remote)
+
+
+def _serve(chosen: Targets, address: tuple[str, int]) -> int:
+    from hakmem.insight.serve import serve
+
     chosen.strictly()
     serve(chosen.leniently, address)
     return 0

@@ -13,7 +13,7 @@ from hakmem.commands.command_case import case_options, command_case, show_failur
 from hakmem.commands.options import Duration, file_path, library_option, seed_option
 from hakmem.errors import OWN_FAILURE, HakmemError
 from hakmem.terminal import say
-from hakmem.written import try_file, write_file
+from hakmem.written import STDOUT, try_file, write_file
 
 if TYPE_CHECKING:
     from hakmem.lab.model import Arm, Case, Sample
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 DEFAULT_BUDGET_S = 600.0
 FEWEST_RUNS = 3
-STDOUT = Path("-")
 INTERRUPTED = 130
 PICTURES = (".png", ".svg", ".pdf")
 EXAMPLES = """\b
@@ -142,7 +141,7 @@ def _check_outputs(output: Path, json_file: Path | None, plot: Path | None) -> N
     if plot is not None and plot.suffix not in PICTURES:
         raise HakmemError(f"--plot {plot}: a picture's name ends in {', '.join(PICTURES)}")
     for path in (output, json_file, plot):
-        if path is not None and path != STDOUT:
+        if path is not None:
             try_file(path)
 
 

@@ -114,9 +114,14 @@ def process_of(pid: int) -> int:
     return int(found[1]) if found else pid
 
 
+def without_memory(pid: int) -> GoneError:
+    """Which no mappings means."""
+    return GoneError(f"process {pid} has no memory: it has ended, or is the kernel's")
+
+
 def _not_on_hakmem(pid: int, maps: str) -> NoAreaError:
     if not maps:
-        return GoneError(f"process {pid} has no memory: it has ended, or is the kernel's")
+        return without_memory(pid)
     return NotOnHakmemError(
         f"process {pid} does not run on hakmem; start it with: hakmem run -- COMMAND (what is in "
         f"the way of that: hakmem doctor {pid})"

@@ -20,6 +20,7 @@ from hakmem.insight.attaching import (
     mapped_name,
     read_maps,
     runs_hakmem,
+    without_memory,
 )
 from hakmem.insight.findings import Report
 from hakmem.insight.library_settings import Setting, ask
@@ -192,6 +193,8 @@ def examine_process(pid: int, library: Path | None, root: Path = Path("/")) -> R
     maps = read_maps(pid) if root == Path("/") else proc.own_text("maps")
     if maps is None:
         raise GoneError(f"there is no process {pid}")
+    if not maps:
+        raise without_memory(pid)
     name = (proc.own_text("comm") or "").strip()
     report = Report(f"process {pid} ({name})")
     environment = _environment(proc)

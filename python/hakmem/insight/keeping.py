@@ -11,15 +11,14 @@ from hakmem.insight.area import DESCRIPTOR, HEADER, TEXT_BEGIN, TEXT_END, Area, 
 from hakmem.insight.attaching import area_of, mappings_text
 from hakmem.insight.images import first_image, read_image
 from hakmem.insight.profile import command_of, modules_of
-from hakmem.terminal import legible, say
-from hakmem.written import PRIVATE, write_file
+from hakmem.written import PRIVATE, say_written, write_file
 
 
 def keep(target: str, path: Path) -> None:
     """Of a process id, or of a file once more."""
     # As the library's own: a command line may hold what is nobody else's business.
     write_file(path, kept(area_of(target)), mode=PRIVATE)
-    say(f"written: {legible(str(path))}")
+    say_written(path)
 
 
 def kept(area: Area) -> bytes:

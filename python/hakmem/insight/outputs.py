@@ -9,8 +9,7 @@ from hakmem.insight.leaks import suspects
 from hakmem.insight.profile import Profile
 from hakmem.insight.symbols import Symbols
 from hakmem.insight.views import stacks_of, view_of
-from hakmem.terminal import legible, say
-from hakmem.written import write_file
+from hakmem.written import say_written, write_file
 
 
 @dataclass(frozen=True)
@@ -73,4 +72,4 @@ def _why_empty(profile: Profile) -> str:
 
 def _write(path: Path, content: str | bytes) -> None:
     write_file(path, content)
-    say(f"written: {legible(str(path))}")
+    say_written(path)

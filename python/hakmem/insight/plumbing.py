@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from hakmem.insight.symbols import Frame
 
+RUST_LIBRARY = "(alloc|core|std|hashbrown)"
 # By whole names. Not here: functions that make an object or a container of the program's own kind.
 WRAPPERS = (
     # What programs call their malloc that checks, and their strdup.
@@ -16,7 +17,15 @@ WRAPPERS = (
     # C++: operator new, and the standard library's containers as far as they are templates.
     r"operator new.*|(void\* )?(std|__gnu_cxx)::.*",
     # Rust: the global allocator, Box, Vec and String.
-    r"<?(alloc|core|std|hashbrown)::.*|_*rust_.*|__rg_.*",
+    rf"{RUST_LIBRARY}::.*|(__rustc::)?(_*rust_.*|__r(g|dl)_.*)",
+    r"<.+ as core::alloc::(global::GlobalAlloc|Allocator)>::.*",
+    # The library's traits for its own types, whatever these are of; what a program implements for
+    # them is its own, as is what it implements of the library.
+    rf"<(&(mut )?)*{RUST_LIBRARY}::(?!.* as (?!{RUST_LIBRARY}::)).*",
+    # What names no crate but the library: its traits for T, [u8], str.
+    rf"<(?!lambda)(?!.*(?<![\w:])(?!{RUST_LIBRARY}::)[A-Za-z_]\w*::).*>::.*",
+    # Slices, of which only the library can have functions, and how it copies them.
+    r"<\[(?!.* as ).*\]>::.*|<.+::ConvertVec>::to_vec.*",
     # GLib: g_malloc, g_slice_alloc, g_strdup ... in all variants.
     r"g_(malloc|realloc|strdup|slice|new|memdup).*",
     # CPython: its three families of allocators, and objects as memory.
@@ -35,7 +44,9 @@ WRAPPERS = (
     # SQLite, Perl, Ruby, PHP, Tcl, OpenSSL, libuv.
     r"sqlite3(_|Db)?(Malloc|Realloc|MemMalloc|StrDup|malloc|realloc)\w*|dbMalloc\w*",
     r"Perl_safesys\w*|Perl_savepvn?|ruby_x\w*alloc\w*|rb_x\w*alloc\w*|objspace_x\w*",
-    r"_?(safe_)?(em|ec|ere|pem)alloc\w*|_?estrn?dup|Tcl(p|_)(Alloc|Realloc|AttemptAlloc)",
+    r"_?(safe_)?f?(em|ec|ere|pem)alloc\w*|_?estrn?dup|Tcl(p|_)(Alloc|Realloc|AttemptAlloc)",
+    r"(__zend|_safe)_(m|c|re)alloc|_?_?zend_strn?dup|_?zend_mm_\w+|tracked_(m|re)alloc"
+    r"|_?smart_str(ing)?_\w*alloc\w*",
     r"CRYPTO_(m|z|re|clear_re)alloc|CRYPTO_strn?dup|uv__(m|c|re)alloc",
     # GCC: memory of its garbage collector.
     r"ggc_(internal_)?(cleared_)?alloc\w*",

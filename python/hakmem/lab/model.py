@@ -274,7 +274,7 @@ class Results:
 
     def save(self, path: Path) -> None:
         text = json.dumps(self.as_json(), indent=1, allow_nan=False)
-        write_file(path, text + "\n", folders=True)
+        write_file(path, text + "\n")
 
     @classmethod
     def load(cls, path: Path) -> "Results":

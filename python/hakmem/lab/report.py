@@ -126,8 +126,7 @@ def _shortened(text: str, most: int = 80) -> str:
 
 def write_html(results: Results, path: Path) -> Path:
     """The page, in one file."""
-    text = page(results)
-    write_file(path, text, folders=True)
+    write_file(path, page(results))
     return path
 
 
@@ -136,7 +135,7 @@ def write_pngs(results: Results, folder: Path) -> list[Path]:
     story = Story(results)
     colours = Colours(marks_for(story.names, story.subject), story.subject, for_page=False)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(exist_ok=True)
         written = []
         for picture in pictures(story).values():
             drawing = picture.paint(colours, "wide")

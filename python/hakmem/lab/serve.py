@@ -1,6 +1,7 @@
 """Measures a server by what a second command needs to drive it; run as a script of its own.
 
-    serve.py --launcher PATH --ready PORT|REGEX --driver 'CMD ARG...' -- SERVER [ARG...]
+    serve.py --launcher PATH --ready PORT|REGEX --driver 'CMD ARG...' --timeout SECONDS
+             -- SERVER [ARG...]
 
 Starts the server with the library that HAKMEM_ARM_PRELOAD names, waits until a port listens or a
 line matches, runs the driver without that library, ends the server with SIGTERM, and prints the
@@ -22,6 +23,8 @@ from pathlib import Path
 
 READY_WITHIN_S = 30.0
 ENDS_WITHIN_S = 30.0
+# Beyond its time limit, to end the server and to say what was waited for.
+GRACE_S = ENDS_WITHIN_S + 30.0
 POLL_S = 0.01
 COSTS = (
     "user_s",
@@ -63,15 +66,22 @@ class Server:
         assert self.process.stdout is not None
         self.pid = int(self.process.stdout.readline().split()[1])
 
-    def wait_ready(self, ready: str) -> None:
-        deadline = time.monotonic() + READY_WITHIN_S
+    def wait_ready(self, ready: str, timeout_s: float) -> None:
+        limit = min(READY_WITHIN_S, timeout_s)
+        deadline = time.monotonic() + limit
         while time.monotonic() < deadline:
             if self.process.poll() is not None:
                 raise ServeError(f"the server ended before it was ready: {self.last_words()}")
             if self._is_ready(ready):
                 return
             time.sleep(POLL_S)
-        raise ServeError(f"the server was not ready ({ready}) within {READY_WITHIN_S:g} s")
+        where = f"on port {ready}" if ready.isdecimal() else f"({ready})"
+        # A longer --timeout helps only where that was the limit.
+        options = "--ready" if limit < timeout_s else "--ready, --timeout"
+        raise ServeError(
+            f"the server was not ready {where} within {limit:g} s (see {options}): "
+            f"{self.last_words()}"
+        )
 
     def _is_ready(self, ready: str) -> bool:
         if ready.isdecimal():
@@ -117,12 +127,17 @@ class Server:
             self.process.wait()
 
 
-def drive(driver: list[str]) -> float:
+def drive(driver: list[str], deadline: float) -> float:
     begun = time.monotonic()
+    left = max(0.0, deadline - begun)
     try:
-        result = subprocess.run(driver, capture_output=True, text=True, errors="replace")
+        result = subprocess.run(
+            driver, capture_output=True, text=True, errors="replace", timeout=left
+        )
     except OSError as error:
         raise ServeError(f"the driver {driver[0]}: {error.strerror}") from error
+    except subprocess.TimeoutExpired:
+        raise ServeError(f"the driver did not end within {left:.3g} s (see --timeout)") from None
     elapsed = time.monotonic() - begun
     if result.returncode != 0:
         said = (result.stderr or result.stdout).strip().splitlines()
@@ -131,15 +146,16 @@ def drive(driver: list[str]) -> float:
     return elapsed
 
 
-def measure(launcher: str, ready: str, driver: str, command: list[str]) -> None:
+def measure(launcher: str, ready: str, driver: str, timeout_s: float, command: list[str]) -> None:
+    deadline = time.monotonic() + timeout_s
     if ready.isdecimal() and listening(int(ready)):
         raise ServeError(f"port {ready} is taken already; end what listens there")
     with tempfile.TemporaryDirectory(prefix="hakmem-serve-") as place:
         server = Server(launcher, command, Path(place))
         try:
-            server.wait_ready(ready)
+            server.wait_ready(ready, timeout_s)
             server.check_library()
-            time_s = drive(shlex.split(driver))
+            time_s = drive(shlex.split(driver), deadline)
             figures = server.end()
         finally:
             server.stop()
@@ -152,11 +168,18 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     for name in ("--launcher", "--ready", "--driver"):
         parser.add_argument(name, required=True)
+    parser.add_argument("--timeout", type=float, required=True)
     parser.add_argument("command", nargs="+")
     arguments = parser.parse_args()
     try:
-        measure(arguments.launcher, arguments.ready, arguments.driver, arguments.command)
-    except (ServeError, OSError, subprocess.TimeoutExpired) as error:
+        measure(
+            arguments.launcher,
+            arguments.ready,
+            arguments.driver,
+            arguments.timeout,
+            arguments.command,
+        )
+    except (ServeError, OSError) as error:
         print(error, file=sys.stderr)
         return 1
     return 0

@@ -6,6 +6,8 @@ import json
 import os
 import re
 import stat
+import subprocess
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -264,6 +266,58 @@ def test_files(hakmem: Run, file: Path, tmp_path: Path) -> None:
     assert names["collapsed"].read_text().startswith(f"app+0x200;app+0x100 {30 << 20}\n")
     assert json.loads(names["speedscope"].read_text())["profiles"]
     assert "40.0 MiB live" in names["html"].read_text(encoding="utf-8")
+
+
+def content(path: Path) -> bytes:
+    """Without the moment that gzip notes."""
+    data = path.read_bytes()
+    return gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(["report", f"--{kind}"] for kind in ("html", "pprof", "collapsed", "speedscope", "save")),
+        *(["diff", "BEFORE", f"--{kind}"] for kind in ("html", "collapsed")),
+    ],
+    ids="-".join,
+)
+def test_dash_is_standard_output(file: Path, tmp_path: Path, words: list[str]) -> None:
+    """Byte for byte, and nothing else stands there."""
+    words = [str(file) if word == "BEFORE" else word for word in words]
+    printed, kept = tmp_path / "printed", tmp_path / "kept"
+    command = [sys.executable, "-I", "-m", "hakmem", *words]
+    with printed.open("wb") as output:
+        done = subprocess.run(
+            [*command, "-", file], stdout=output, stderr=subprocess.PIPE, cwd=tmp_path
+        )
+    assert done.returncode == 0
+    assert b"written" not in done.stderr
+    subprocess.run([*command, kept, file], check=True)
+    assert content(printed) == content(kept)
+    assert not (tmp_path / "-").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["report", "--html", "-", "--pprof", "-"], "--html -, --pprof -"),
+        (["report", "--save", "-", "--json"], "--save -, --json"),
+        (["diff", "FILE", "--html", "-", "--collapsed", "-"], "--html -, --collapsed -"),
+        (["rules", "--output", "-", "--json"], "--output -, --json"),
+    ],
+)
+def test_standard_output_is_for_one(hakmem: Run, file: Path, words: list[str], named: str) -> None:
+    done = hakmem(*(file if word == "FILE" else word for word in words), file)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"{named}: standard output takes one of them" in " ".join(done.stderr.split())
+
+
+def test_report_of_a_run_is_not_mixed_with_its_output(hakmem: Run, marker_library: Path) -> None:
+    words = ("--library", marker_library, "--report", "-", "--", "echo", "hello")
+    done = hakmem("run", *words)
+    assert (done.returncode, done.stdout) == (125, "")
+    assert "--report -: standard output is CMD's own; name a file" in done.stderr
 
 
 def test_files_with_names_that_are_no_utf_8(hakmem: Run, file: Path, tmp_path: Path) -> None:

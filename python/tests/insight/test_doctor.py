@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from hakmem.cli import main
 from hakmem.commands.doctor import doctor
 from hakmem.errors import HakmemError
 from hakmem.insight.doctor import examine_command, examine_machine, examine_process
@@ -228,6 +229,26 @@ def test_other_preloads(tree: Tree) -> None:
     notes = "\n".join(said(report, "note"))
     assert "libfaketime.so.1" in notes
     assert "/etc/ld.so.preload has /usr/lib/libeverywhere.so" in notes
+
+
+@contextmanager
+def zombie() -> Iterator[int]:
+    """A process that has ended, and that nobody has waited for."""
+    child = os.fork()
+    if child == 0:
+        os._exit(0)
+    os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
+    yield child
+    os.waitpid(child, 0)
+
+
+@pytest.mark.parametrize("command", ["doctor", "why", "stats", "report"])
+def test_process_without_memory(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing can be started on hakmem there."""
+    with zombie() as pid:
+        assert main([command, str(pid)]) == 1
+    said = f"hakmem: process {pid} has no memory: it has ended, or is the kernel's\n"
+    assert capsys.readouterr() == ("", said)
 
 
 def test_set_user_id_process(tree: Tree) -> None:

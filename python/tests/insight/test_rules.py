@@ -129,6 +129,11 @@ def test_rules_and_profiles_come_by_a_pipe(hakmem: Run, profile: Path) -> None:
         assert json.loads(done.stdout) == found, done.stderr
 
 
+def test_rules_on_standard_output(hakmem: Run, profile: Path) -> None:
+    done = hakmem("rules", profile, "--output", "-")
+    assert (done.stdout, done.stderr) == (rules_text(rules_of(str(profile))), "")
+
+
 def test_another_text_has_no_rules(hakmem: Run, tmp_path: Path) -> None:
     path = tmp_path / "README"
     path.write_text("all about it\n" * 50)

@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -259,6 +260,11 @@ def test_contradictions(
     assert message in capsys.readouterr().err
 
 
+def test_bad_address_is_told_first(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["stats", "--listen", "foo"]) == 1
+    assert "--listen wants [ADDRESS:]PORT such as 9177, not 'foo'" in capsys.readouterr().err
+
+
 def test_what_cannot_be_read_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["stats", "no-such-file"]) == 1
     assert "neither a process id nor a file" in capsys.readouterr().err
@@ -313,6 +319,10 @@ def test_the_server_looks_anew_for_each_scrape(tmp_path: Path) -> None:
             up = {dict(k)["pid"]: v for (name, k), v in found.items() if name == "hakmem_up"}
             assert up == {str(first): 1, str(second): 0}
             assert "# TYPE hakmem_refill_total counter" in fetched(url, "text/plain")
+            assert "hakmem_up" in fetched(url.removesuffix("metrics"), "text/plain")
+            for path in ("nope", "metrics/", "favicon.ico"):
+                with pytest.raises(urllib.error.HTTPError, match="404"):
+                    fetched(url.replace("metrics", path), "text/plain")
             server.send_signal(signal.SIGINT)
             assert server.wait() == 130
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -130,8 +131,11 @@ def test_time_out_is_a_failure(compare: Run) -> None:
         (("--driver", "true", "--ready", "99999"), "a port is a number from 1 to 65535"),
         (("--driver", "true", "--ready", ""), "--ready '' is neither"),
         (("--json", "/proc/r.json"), "cannot write '/proc/r.json': "),
-        (("--html", "/proc/none/r.html"), "cannot write '/proc/none/r.html': "),
-        (("--png", "/proc/none"), "cannot write '/proc/none/picture.png': "),
+        (("--json", "no/where.json"), "cannot write 'no/where.json': No such file"),
+        (("--html", "no/where.html"), "cannot write 'no/where.html': No such file"),
+        (("--png", "/proc/none"), "cannot write '/proc/none': "),
+        (("--png", "no/where"), "cannot write 'no/where': No such file"),
+        (("--png", "/dev/null"), "cannot write '/dev/null/picture.png': "),
         (("--markdown", "/proc/r.md"), "cannot write '/proc/r.md': "),
     ],
 )
@@ -186,6 +190,36 @@ def test_server_that_fails(
     assert said in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            ("--ready", "PORT"),
+            "the server was not ready on port PORT within 1 s (see --ready, --ti",
+        ),
+        (
+            ("--ready", "^done"),
+            "the server was not ready (^done) within 1 s (see --ready, --timeou",
+        ),
+        (("--driver", "sleep 99", "--ready", "ready"), "the driver did not end within "),
+    ],
+)
+def test_server_or_driver_that_takes_too_long(
+    compare: Run, tmp_path: Path, words: tuple[str, ...], said: str
+) -> None:
+    """It is said which of them, and what the server said last."""
+    script = tmp_path / "server.py"
+    script.write_text(SERVER)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+    driven = ("--driver", "true", *(port if word == "PORT" else word for word in words))
+    done = compare("--timeout", "1s", *driven, "--", sys.executable, script)
+    assert done.returncode == 125
+    assert said.replace("PORT", port) in done.stderr
+    assert "see --" in done.stderr
+    assert "no end within" not in done.stderr
+
+
 def test_bench_mistakes_are_named(hakmem: Run, tmp_path: Path) -> None:
     both = hakmem("bench", "--a", ".", "--arms", "glibc")
     assert both.returncode == 2
@@ -214,9 +248,25 @@ def test_a_saved_run_is_shown_and_judged_again(hakmem: Run, tmp_path: Path) -> N
     assert not (tmp_path / "clone" / "build").exists()
 
 
+@pytest.mark.parametrize(("option", "begin"), [("--html", "<!"), ("--markdown", "")])
+def test_page_and_tables_to_standard_output(
+    hakmem: Run, tmp_path: Path, option: str, begin: str
+) -> None:
+    saved, kept = tmp_path / "s.json", tmp_path / "kept"
+    suite_results(rounds=3).save(saved)
+    command = ("bench", "--from", saved, option)
+    done = hakmem(*command, "-", environment=IN_CLONE)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(begin)
+    hakmem(*command, kept, environment=IN_CLONE)
+    assert done.stdout == kept.read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
+        (("--json", "-", "--markdown", "-"), "--json -, --markdown -: standard output takes one"),
+        (("--save-baseline", "-"), "--save-baseline -: that is for later; name a file"),
         (("--goals", "--a", "."), "without --a and --b"),
         (("--from", "FILE", "--quick"), "--from shows what was measured"),
         (("--from", "FILE", "--layers", "json"), "--from shows what was measured"),
@@ -243,10 +293,11 @@ def test_help_has_examples(hakmem: Run) -> None:
 def test_run_does_without_the_laboratorys_packages() -> None:
     """They are installed on the first bench or compare only."""
     script = (
-        "import sys\n"
+        "import os, sys\n"
         "sys.modules.update(dict.fromkeys(('numpy', 'scipy', 'matplotlib', 'jinja2')))\n"
         "from hakmem.cli import main\n"
         "for words in (['--help'], ['bench', '--help'], ['run', '--help']):\n"
+        "    os.environ['CLONE_OF_HAKMEM'] = '/'\n"
         "    assert main(words) == 0\n"
     )
     done = subprocess.run([sys.executable, "-I", "-c", script], capture_output=True, text=True)

@@ -56,7 +56,7 @@ def make_results() -> Results:
 
 
 def test_json_round_trip(tmp_path: Path) -> None:
-    results, path = make_results(), tmp_path / "deep" / "results.json"
+    results, path = make_results(), tmp_path / "results.json"
     results.save(path)
     assert Results.load(path) == results
     form = json.loads(path.read_text())

@@ -49,3 +49,21 @@ def test_what_could_not_be_written_leaves_no_name(
     with pytest.raises(HakmemError):
         Targets(tmp_path / "own.json", None, None, tmp_path).write(suite_results(), "compare")
     assert names(tmp_path) == ["own.json"]
+
+
+@pytest.mark.parametrize("place", range(4))
+def test_typo_makes_no_folder(tmp_path: Path, place: int) -> None:
+    """And is told before anything is measured."""
+    files: list[Path | None] = [None] * 4
+    files[place] = tmp_path / "typo" / "file"
+    figures, page, pictures, tables = files
+    with pytest.raises(HakmemError, match=r"cannot write '.*typo/file': No such file"):
+        Targets(figures, page, pictures, None, tables).check()
+    assert not names(tmp_path)
+
+
+def test_folders_of_hakmem_and_that_of_the_pictures_are_made(tmp_path: Path) -> None:
+    Targets(None, None, tmp_path / "pictures", tmp_path / "lab" / "results").check()
+    assert names(tmp_path) == ["lab"]
+    report.write_pngs(suite_results(), tmp_path / "pictures")
+    assert (tmp_path / "pictures" / "overview.png").exists()

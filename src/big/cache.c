@@ -41,14 +41,14 @@ static size_t find_fitting(size_t granules, size_t alignment)
     return found;
 }
 
-/* Cuts granules off an entry's end. No part has no bytes, or no purge would look for it. */
+/* Cuts granules off an entry's end. What was touched may lie in either part: who takes one for pages goes by that. */
 static struct cached cut_end(struct cached *c, size_t granules)
 {
     size_t rest = c->granules - granules, all = c->bytes;
-    struct cached end = {c->granule + rest, granules, 0, c->scattered};
+    struct cached end = {c->granule + rest, granules, least_of(all, granules << GRANULE_SHIFT),
+                         c->scattered};
     c->granules = rest;
-    c->bytes = c->scattered ? all / (rest + granules) * rest : least_of(all, rest << GRANULE_SHIFT);
-    end.bytes = largest_of(all - c->bytes, hak_region.page_size);
+    c->bytes = least_of(all, rest << GRANULE_SHIFT);
     add_locked(&hak_big.cached_bytes, c->bytes - all);
     return end;
 }

@@ -10,8 +10,8 @@
 struct cached {
     size_t granule;
     size_t granules; /* 0: none */
-    size_t bytes;    /* that may have been touched: its first ones, or ... */
-    bool scattered;  /* ... about so many anywhere, which several blocks have left */
+    size_t bytes;    /* that may have been touched, or more after a split */
+    bool scattered;  /* they are of several blocks, at the beginnings of theirs */
 };
 
 /* Of which what may have been touched is the beginning. */
@@ -40,7 +40,7 @@ struct cached cache_take_piece(size_t granules);
 /* Of a stretch that begins at the granule, so many at most; how many. */
 size_t cache_take_at(size_t granule, size_t granules);
 
-/* Of the oldest, as many granules as so many bytes have, or all of it. */
+/* Of the oldest, what brings the cache down by at least so many bytes, or all of it. */
 struct cached cache_take_oldest(size_t excess);
 
 /* Returns what must go: the oldest if the cache is full, c itself if it takes none. */

@@ -74,6 +74,8 @@ def test_asking_for_help_installs_nothing(clone: Path) -> None:
         assert run(clone, command, "-h") == ""
     assert not (clone.parent / "installed").exists()
     assert "libcmocka-dev" in run(clone, "test", "--", "--help")
+    assert run(clone, "run", "--help") == ""
+    assert "installing into .venv" in run(clone, "run", "--report=page", "ls", "--help")
 
 
 def test_what_other_commands_need_leaves_the_tests_as_they_are(clone: Path) -> None:

@@ -11,7 +11,7 @@ struct cached {
     size_t granule;
     size_t granules; /* 0: none */
     size_t bytes;    /* that may have been touched, or more after a split */
-    bool scattered;  /* they are of several blocks, at the beginnings of theirs */
+    bool scattered;  /* of several blocks, each of which begins with its own */
 };
 
 /* Of which what may have been touched is the beginning. */

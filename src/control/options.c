@@ -151,6 +151,8 @@ static const char not_a_value[][37] = {
     [SWITCH] = "is neither 0 nor 1",
 };
 
+static const char out_of_range[] = "is out of range";
+
 static const char *wrong_value(const struct row *r)
 {
     return r->type == WORD ? "is none of its words" : not_a_value[r->type];
@@ -173,7 +175,7 @@ static const char *set_row(const struct row *r, enum option_source source, const
     if (!parse_value(r, value, length, &number))
         return wrong_value(r);
     if (number < r->least || number > r->most)
-        return r->type == SWITCH || r->type == WORD ? wrong_value(r) : "is out of range";
+        return r->type == SWITCH || r->type == WORD ? wrong_value(r) : out_of_range;
     memcpy(field, &number, sizeof number);
     *from = (uint8_t)source;
     return NULL;
@@ -260,14 +262,15 @@ static HAK_COLD void warn_unknown(const char *source, const char *name, size_t l
 static HAK_COLD void warn_bad_value(const char *source, const struct row *r, const char *wrong,
                                     const char *value, size_t length)
 {
-    char shown[64], values[96];
+    char shown[64], values[96] = "";
     os_copy_text(shown, sizeof shown, value, length);
     if (r->type == WORD)
         os_copy_text(values, sizeof values, text_of(r), strcspn(text_of(r), ":"));
-    else
+    else if (wrong == out_of_range)
         os_format(values, sizeof values, "%u to %u%s", r->least, r->most,
                   r->type == TIME ? " ms" : "");
-    os_warn("%s: value '%s' of '%s' is ignored: it %s (%s)", source, shown, r->name, wrong, values);
+    os_warn("%s: value '%s' of '%s' is ignored: it %s%s%s", source, shown, r->name, wrong,
+            values[0] != '\0' ? ": " : "", values);
 }
 
 static HAK_COLD void set_or_warn(const char *source, const char *name, size_t name_length,

@@ -47,7 +47,7 @@ class Case:
     environment: dict[str, str] = field(default_factory=dict)
     # What is said with the crash log off.
     always: list[str] = field(default_factory=list)
-    never: list[str] = field(default_factory=list)
+    never: list[str] = field(default_factory=list)  # parts of lines
 
 
 MAGAZINE = ", in this thread's magazine"

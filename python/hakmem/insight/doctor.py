@@ -203,7 +203,7 @@ def examine_process(pid: int, library: Path | None, root: Path = Path("/")) -> R
     linked = _has_hakmem(_file(proc, "exe"), report)
     is_mapped = linked or _is_mapped(maps, files, shown, report)
     serves = linked or (is_mapped and (shown or _is_bound(proc, environment, report)))
-    is_later = serves and _another_comes_first(files, environment, shown, report)
+    is_later = serves and not linked and _another_comes_first(files, environment, shown, report)
     if serves and not is_later:
         _other_mallocs(files, environment, report)
     report.active = linked or (serves and not is_later and _comes_first(proc, report))
@@ -306,8 +306,7 @@ def _another_comes_first(
     """By LD_PRELOAD; or where the program has overwritten that, by what hakmem does not show."""
     preloads = _preloads(environment)
     if any(map(is_hakmem, preloads)):
-        mallocs = (n for n in preloads if is_hakmem(n) or _is_other_malloc(n))
-        first = next(mallocs)
+        first = next(name for name in preloads if is_hakmem(name) or _is_other_malloc(name))
         if is_hakmem(first):
             return False
         text = f"LD_PRELOAD names {first} before hakmem: that serves malloc"

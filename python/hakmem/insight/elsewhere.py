@@ -101,19 +101,13 @@ def _is_guard(m: Mapping) -> bool:
 def _arrays_range(area: Area, process: Process) -> tuple[int, int]:
     """They lie side by side: from the last unit's line, as those run downwards, to the last entry.
 
-    What is in use of them may be several mappings, and may be joined to what is not.
+    What is in use of them may be several mappings.
     """
     page = area.row("process")
     size = number(page, "window_bytes")
-    start = number(page, "slabs_at") - size // UNIT * LINE
+    start = number(page, "slabs_at") + LINE - size // UNIT * LINE
     end = number(page, "supers_at") + size // GRANULE * ENTRY
-    places = [number(page, "words_at"), number(page, "maps_at"), number(page, "supers_at")]
-    places += [number(page, "slabs_at") - 1, number(page, "maps_at") - 1]
-    mappings = [m for m in map(process.mappings.at, places) if m is not None]
-    return (
-        min([start // UNIT * UNIT, *(m.start for m in mappings)]),
-        max([round_up(end, UNIT), *(m.end for m in mappings)]),
-    )
+    return start // UNIT * UNIT, round_up(end, UNIT)
 
 
 def _own(area: Area, m: Mapping, arrays: tuple[int, int]) -> str:

@@ -6,6 +6,7 @@
 #include "big/cache.h"
 #include "os/os.h"
 #include "pages/pages.h"
+#include "region/arrays.h"
 #include "slab/slab.h"
 #include "super/super.h"
 
@@ -90,7 +91,7 @@ static void purge_maps(struct cached c)
 {
     for (size_t g = c.granule; g < c.granule + c.granules; g++) {
         if (super_at(g)->maps_left)
-            region_purge_maps(g);
+            arrays_purge_maps(g);
         super_at(g)->maps_left = false;
     }
 }
@@ -192,7 +193,7 @@ static bool take_dirty(size_t granules, struct cached *c)
         return true;
     *c = take_whole();
     if (c->granules != 0)
-        region_purge_maps(c->granule); /* it is about to be nothing but address space */
+        arrays_purge_maps(c->granule); /* it is about to be nothing but address space */
     return c->granules != 0;
 }
 

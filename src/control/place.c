@@ -9,6 +9,7 @@
 #include "os/os.h"
 #include "profile/arena.h"
 #include "profile/guarded.h"
+#include "region/arrays.h"
 #include "super/super.h"
 
 /* ---- whether a block of a slab is free ---- */
@@ -347,7 +348,7 @@ void place_find(struct place *p, uintptr_t at)
     *p = (struct place){.kind = PLACE_FOREIGN, .at = at, .class = CLASS_COUNT, .state = ""};
     if (unit < hak_region.units)
         in_window(p, unit);
-    else if (region_in_arrays(at))
+    else if (arrays_hold(at))
         p->kind = PLACE_ARRAYS;
 #if HAK_SECURE
     find_in_surrounded(p);

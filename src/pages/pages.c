@@ -2,6 +2,7 @@
 
 #include "control/options.h"
 #include "os/os.h"
+#include "region/arrays.h"
 #include "slab/slab.h"
 #include "super/super.h"
 
@@ -450,7 +451,7 @@ static ptrdiff_t take_whole_granule(enum kind kind)
 static void give_whole_granules(void)
 {
     for (ptrdiff_t granule; (granule = take_whole_granule(CLEAN)) >= 0;) {
-        region_purge_maps((size_t)granule);
+        arrays_purge_maps((size_t)granule);
         region_give((size_t)granule, 1, true);
     }
 }

@@ -195,7 +195,7 @@ struct rest {
     size_t size;
 };
 
-static struct rest rest_before(const struct slot *s)
+HAK_INLINE struct rest rest_before(const struct slot *s)
 {
     return (struct rest){(void *)base_of(s), load_relaxed(&s->block) - base_of(s)};
 }

@@ -9,7 +9,7 @@ __attribute__((section(".bss.sampler_small"))) static uint16_t chain_first[CHAIN
 __attribute__((section(".bss.sampler_chains"))) static uint16_t chain_next[LIVE_ROWS_sites];
 static uint32_t site_count, stack_words;
 
-static void add(live_u64 *word, uint64_t n)
+HAK_INLINE void add(live_u64 *word, uint64_t n)
 {
     store_relaxed(word, load_relaxed(word) + n);
 }

@@ -3,8 +3,8 @@
 #include "live/live.h"
 #include "os/os.h"
 #include "pressure/pressure.h"
+#include "region/arrays.h"
 #include "region/free_map.h"
-#include "slab/slab.h"
 #include "super/super.h"
 
 /* State of a granule, one byte each, changed under the lock.
@@ -21,9 +21,6 @@ enum granule_state {
     GRANULE_FOREIGN, /* somebody else's mapping lies here: never used */
 };
 
-/* Granules for which side arrays are committed at a time: what the first of them need is less than a huge page. */
-enum { COMMIT_STEP = 64 };
-
 enum { RAISED_MOST = 64 }; /* times: words are 1/32 of the limit then, or up to 1/16 */
 
 #define WINDOW_USUAL ((size_t)1 << 39)
@@ -34,13 +31,9 @@ struct region hak_region;
 static struct {
     struct lock lock;
     _Atomic bool ready;
-    bool is_limited;          /* a limit on address space was set before the start */
-    bool reserved;            /* window and side arrays are reserved, not only chosen */
-    _Atomic size_t top;       /* one past the highest granule ever taken or mapped */
-    size_t committed;         /* granules whose side arrays are usable, but for supers */
-    size_t with_super;        /* granules that have one */
-    char *words_at, *maps_at; /* where the pairs of side arrays meet */
-    uintptr_t arrays, arrays_end;
+    bool is_limited;    /* a limit on address space was set before the start */
+    bool reserved;      /* the window is, not only chosen */
+    _Atomic size_t top; /* one past the highest granule ever taken or mapped */
 } region;
 
 /* All large variables lie between these (cmake/layout.ld, cmake/static.ld), or there are none. */
@@ -48,68 +41,6 @@ extern char __start_hak_large[] __attribute__((visibility("hidden"), weak));
 extern char __stop_hak_large[] __attribute__((visibility("hidden"), weak));
 
 /* ---- choosing the window ---- */
-
-/* The side arrays. Four of them in two pairs, whose arrays begin at the same place and lie away from it:
- *   <- slabs | words ->        slabs have the place's first bytes, so that both begin in one page
- *   <- wide maps | maps ->     begin at a page: they are purged by the granule
- *   supers -> */
-enum {
-    WORDS_EACH = sizeof(uintptr_t) * GRANULE_UNITS,
-    SLABS_EACH = sizeof(struct slab) * GRANULE_UNITS,
-    MAPS_EACH = sizeof(uint64_t) * NARROW_WORDS * GRANULE_UNITS,
-    WIDE_EACH = sizeof(uint64_t) * WIDE_WORDS * GRANULE_UNITS,
-    SUPERS_EACH = sizeof(struct super),
-    SLABS_BEHIND = SLABS_EACH, /* granule 0's */
-    SUPERS_STEP = UNIT_SIZE / SUPERS_EACH,
-};
-
-_Static_assert(SLABS_BEHIND < 4096, "the first words share a page with the first slabs");
-_Static_assert(SLABS_EACH + WORDS_EACH < (GRANULE_SIZE - 2 * UNIT_SIZE) / COMMIT_STEP &&
-                   MAPS_EACH + WIDE_EACH < GRANULE_SIZE / COMMIT_STEP,
-               "no huge page fits into what the first granules have");
-
-/* What the first n entries of an array need on its side of the place, in whole units. */
-static size_t words_need(size_t n)
-{
-    return n == 0 ? 0 : round_up(SLABS_BEHIND + n * WORDS_EACH, UNIT_SIZE);
-}
-
-static size_t slabs_need(size_t n)
-{
-    return n == 0 ? 0 : round_up(n * SLABS_EACH - SLABS_BEHIND, UNIT_SIZE);
-}
-
-static size_t maps_need(size_t n)
-{
-    return round_up(n * MAPS_EACH, UNIT_SIZE);
-}
-
-static size_t wide_need(size_t n)
-{
-    return round_up(n * WIDE_EACH, UNIT_SIZE);
-}
-
-static size_t supers_need(size_t n)
-{
-    return round_up(n * SUPERS_EACH, UNIT_SIZE);
-}
-
-static size_t arrays_need(size_t n)
-{
-    return slabs_need(n) + words_need(n) + wide_need(n) + maps_need(n) + supers_need(n);
-}
-
-static void lay_out_arrays(uintptr_t at, size_t granules)
-{
-    region.arrays = at;
-    region.words_at = (char *)at + slabs_need(granules);
-    region.maps_at = region.words_at + words_need(granules) + wide_need(granules);
-    hak_region.words = (_Atomic uintptr_t *)(void *)(region.words_at + SLABS_BEHIND);
-    hak_region.slabs = (struct slab *)(void *)hak_region.words - 1;
-    hak_region.maps = (uint64_t *)(void *)region.maps_at;
-    hak_region.supers = (struct super *)(void *)(region.maps_at + maps_need(granules));
-    region.arrays_end = (uintptr_t)hak_region.supers + supers_need(granules);
-}
 
 /* A place far from where the kernel maps by itself (below the stack, above the program): an eighth
  * to three eighths up the address space, at random; 0: there is none. */
@@ -124,9 +55,7 @@ static uintptr_t free_place(size_t size)
 }
 
 /* Arrays, and the window behind them. They are chosen, not reserved: a limit on address space that the program sets later counts what is
- * mapped alone. The window's first granule is mapped, which shows that one can map there, and so are the words, which are read before
- * they are committed: whoever frees a pointer into an unused part looks. With them the first slabs, so that both can be committed in one
- * call. A clash further up shows later. */
+ * mapped alone. The window's first granule is mapped, which shows that one can map there. A clash further up shows later. */
 static bool choose_free_window(size_t size)
 {
     size_t granules = size >> GRANULE_SHIFT, arrays = arrays_need(granules);
@@ -134,28 +63,13 @@ static bool choose_free_window(size_t size)
     uintptr_t base = round_up(at + arrays, GRANULE_SIZE);
     if (at == 0 || os_map_at((void *)base, GRANULE_SIZE) != OS_OK)
         return false;
-    lay_out_arrays(at, granules);
-    size_t slabs = slabs_need(COMMIT_STEP);
-    if (os_map_to_read(region.words_at - slabs, slabs + words_need(granules)) != OS_OK) {
+    if (!arrays_choose(at, granules)) {
         os_unmap((void *)base, GRANULE_SIZE);
         return false;
     }
     hak_region.base = base;
     super_at(0)->state = GRANULE_CLEAN;
     return true;
-}
-
-static HAK_NOINLINE bool reserve_side_arrays(size_t granules)
-{
-    size_t size = arrays_need(granules) + UNIT_SIZE;
-    char *got = os_reserve(size);
-    if (got == NULL)
-        return false;
-    lay_out_arrays(round_up((uintptr_t)got, UNIT_SIZE), granules);
-    if (os_allow_reading(region.words_at, words_need(granules)))
-        return true;
-    os_unmap(got, size);
-    return false;
 }
 
 /* Where the address space is small or managed (valgrind, sanitizers): a reserved window. */
@@ -184,7 +98,7 @@ static bool reserve_some_window(size_t most)
     for (size_t size = HAK_SANITIZED ? (size_t)64 << 30 : most; size >= WINDOW_MIN / 4; size /= 2) {
         if (!reserve_window(size))
             continue;
-        if (reserve_side_arrays(size >> GRANULE_SHIFT)) {
+        if (arrays_reserve(size >> GRANULE_SHIFT)) {
             hak_region.granules = size >> GRANULE_SHIFT;
             return true;
         }
@@ -247,7 +161,6 @@ bool region_init(void)
             advise_variables();
             hak_region.key = os_secret(SECRET_KEY);
             hak_region.mark = os_secret(SECRET_MARK);
-            region.with_super = EARLY_SUPERS;
             /* The bound comes last and without the words it guards it would be a lie. */
             hak_region.units = hak_region.granules * GRANULE_UNITS;
             hak_region.deletable = region_deletes_are_ours() ? hak_region.units : 0;
@@ -256,94 +169,6 @@ bool region_init(void)
     }
     lock_release(&region.lock);
     return ready;
-}
-
-/* ---- side arrays ---- */
-
-/* No huge pages: there is an array for each kind of slab, so that some are hardly used. The first ones have no room for one. */
-static bool commit(char *at, size_t size)
-{
-    if (size == 0)
-        return true;
-    if (region.reserved ? !os_commit(at, size) : os_map_at(at, size) != OS_OK)
-        return false;
-    if (region.committed != 0)
-        os_advise_huge(at, size, false);
-    return true;
-}
-
-/* What has just been committed, for want of the rest: it could not be mapped a second time. */
-static void uncommit(char *at, size_t size)
-{
-    if (size != 0 && !region.reserved)
-        os_unmap(at, size);
-}
-
-/* What these granules have in the maps, or nothing. */
-static bool commit_maps(size_t first, size_t end)
-{
-    size_t wide = wide_need(end) - wide_need(first), maps = maps_need(end) - maps_need(first);
-    char *wide_at = region.maps_at - wide_need(end), *maps_at = region.maps_at + maps_need(first);
-    if (first == 0) /* side by side */
-        return commit(wide_at, wide + maps);
-    if (!commit(wide_at, wide))
-        return false;
-    if (commit(maps_at, maps))
-        return true;
-    uncommit(wide_at, wide);
-    return false;
-}
-
-/* What these granules have in slabs and words. Words are mapped already, and the first slabs with them. */
-static bool commit_slabs(size_t first, size_t end)
-{
-    size_t slabs = slabs_need(end) - slabs_need(first), words = words_need(end) - words_need(first);
-    char *slabs_at = region.words_at - slabs_need(end);
-    if (first == 0)
-        return os_commit(slabs_at, slabs + words);
-    /* Of no bytes an emulator may think that they cannot be. */
-    if (words != 0 && !os_commit(region.words_at + words_need(first), words))
-        return false;
-    return commit(slabs_at, slabs);
-}
-
-/* The same of all arrays but supers. */
-static bool commit_granules(size_t first, size_t end)
-{
-    if (!commit_slabs(first, end))
-        return false;
-    if (commit_maps(first, end))
-        return true;
-    if (first != 0)
-        uncommit(region.words_at - slabs_need(end), slabs_need(end) - slabs_need(first));
-    return false;
-}
-
-/* The first step takes along those that static ones stand in for. */
-static bool commit_supers(size_t granules)
-{
-    while (region.with_super < granules) {
-        size_t first = region.with_super == EARLY_SUPERS ? 0 : region.with_super;
-        size_t end = least_of(first + SUPERS_STEP, hak_region.granules);
-        size_t from = supers_need(first), to = supers_need(end);
-        if (!commit((char *)hak_region.supers + from, to - from))
-            return false;
-        region.with_super = end;
-    }
-    return true;
-}
-
-/* Under the lock: rare (every 128 MiB), and nobody may use a granule before it is done. */
-static bool commit_side_arrays(size_t granules)
-{
-    while (region.committed < granules) {
-        size_t first = region.committed, wanted = first == 0 ? 1 : granules;
-        size_t end = least_of(round_up(wanted, COMMIT_STEP), hak_region.granules);
-        if (!commit_granules(first, end))
-            return false;
-        region.committed = end;
-    }
-    return commit_supers(granules);
 }
 
 /* ---- granules ---- */
@@ -453,25 +278,17 @@ static void raise_top(size_t top)
         store_release(&region.top, top); /* release: the side arrays below it are committed */
 }
 
-/* So many granules have all that describes them, or get it with the first. */
-static size_t described(void)
-{
-    return region.committed == 0 ? EARLY_SUPERS : least_of(region.committed, region.with_super);
-}
-
 /* What describes the granules. What nothing describes yet is mapped before: of what the kernel refuses nothing needs to be described, and
  * that may be more than all memory. Where somebody else's mapping lies is seen later. */
 static bool describe(size_t first, size_t n)
 {
-    size_t end = first + n, fresh = largest_of(first, described());
-    if (end <= region.committed && end <= region.with_super)
-        return true;
+    size_t end = first + n, fresh = largest_of(first, arrays_described());
     enum os_result got = OS_TAKEN; /* here: none is mapped */
     if (fresh < end)
         got = map_granules(fresh, end - fresh);
     if (got == OS_NO_MEMORY)
         return false;
-    bool done = commit_side_arrays(end);
+    bool done = arrays_describe(end);
     if (got == OS_OK && done) {
         set_states(fresh, end - fresh, GRANULE_CLEAN);
         raise_top(end); /* below it they are found, also if the others are refused */
@@ -565,14 +382,6 @@ void region_give(size_t first, size_t n, bool zeroed)
         give(first, n, zeroed ? GRANULE_CLEAN : GRANULE_USED);
 }
 
-void region_purge_maps(size_t granule)
-{
-    if (MAPS_EACH % hak_region.page_size == 0)
-        (void)os_purge(region.maps_at + granule * MAPS_EACH, MAPS_EACH);
-    if (WIDE_EACH % hak_region.page_size == 0)
-        (void)os_purge(region.maps_at - (granule + 1) * WIDE_EACH, WIDE_EACH);
-}
-
 void region_forget(size_t first, size_t n)
 {
     give(first, n, GRANULE_UNMAPPED);
@@ -596,11 +405,6 @@ size_t region_top(void)
 HAK_COLD bool region_is_free(size_t granule)
 {
     return state_is_free((enum granule_state)super_at(granule)->state);
-}
-
-HAK_COLD bool region_in_arrays(uintptr_t at)
-{
-    return at >= region.arrays && at < region.arrays_end;
 }
 
 struct lock *region_lock(void)

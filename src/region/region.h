@@ -92,9 +92,6 @@ bool region_extend(size_t first, size_t n, bool *zeroed);
 /* Gives n taken granules back; their pages have been purged if `zeroed`. */
 void region_give(size_t first, size_t n, bool zeroed);
 
-/* Gives back what the maps of a granule without slabs occupy: they are all zeros. */
-void region_purge_maps(size_t granule);
-
 /* The n granules are not mapped any more (they were moved away). Only where region_can_forget: a hole
  * in a reserved window could be taken by others before it is closed. */
 void region_forget(size_t first, size_t n);
@@ -107,9 +104,8 @@ bool region_is_limited(void);
 size_t region_top(void);
 
 /* For whoever explains an address, at any time and without a lock: whether a granule below the top is
- * nobody's now, and whether an address lies in the side arrays. */
+ * nobody's now. */
 bool region_is_free(size_t granule);
-bool region_in_arrays(uintptr_t at);
 
 /* The lock, for fork. */
 struct lock *region_lock(void);

@@ -4,6 +4,7 @@
 #include "control/options.h"
 #include "os/os.h"
 #include "pressure/pressure.h"
+#include "region/arrays.h"
 #include "super/huge.h"
 
 enum {
@@ -341,7 +342,7 @@ static size_t purge_claimed(size_t granule, uint32_t mask)
     }
     if (purged && mask == (uint32_t)ALL_FREE) {
         super_to_granule(granule);
-        region_purge_maps(granule);
+        arrays_purge_maps(granule);
         region_give(granule, 1, true);
     } else {
         release(granule, mask);

@@ -30,7 +30,7 @@ SCENARIO_LIMIT = 120  # seconds of a scenario of a mutant: one that never ends w
 SOURCES = [
     "os/lock.c", "heap/remote.c", "heap/registry.c", "heap/fork.c", "heap/heap.c",
     "heap/fresh.c", "heap/capacity.c", "heap/refill.c", "heap/shared.c", "heap/slots.c",
-    "heap/show.c", "heap/explicit.c", "heap/lease.c", "region/free_map.c",
+    "heap/show.c", "heap/explicit.c", "heap/lease.c", "region/free_map.c", "region/arrays.c",
     "slab/slab.c", "live/live.c",
 ]  # fmt: skip
 FLAGS = [

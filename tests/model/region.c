@@ -49,7 +49,7 @@ static void take_and_look(int index)
     }
     size_t top = region_top();
     if (top > 0)
-        model_assert(region.committed >= top);
+        model_assert(arrays_described() >= top);
 }
 
 static void check_taken(void)

@@ -3,10 +3,14 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <link.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/auxv.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -23,12 +27,14 @@ enum {
         4
         << 10, /* an access so far below the stack pointer, or sixteen times above, is the stack's */
     WAIT_STEPS = 200, /* for another thread's report */
-    WAIT_STEP_MS = 10
+    WAIT_STEP_MS = 10,
+    STUCK_S = 1 /* for who reads standard error, in all: the kernel subtracts */
 };
 
 /* The one thread that reports. */
 static struct {
-    _Atomic bool taken, done;
+    _Atomic int process; /* in which it does; what a child of vfork says is not the parent's */
+    _Atomic bool done;
 } reporter;
 
 static const char *signal_name(int number)
@@ -37,6 +43,47 @@ static const char *signal_name(int number)
 }
 
 /* ---- lines ---- */
+
+static bool is_mute; /* the reporter's: nobody reads, or standard error is not for lines */
+
+/* Where a program has closed standard error a file of its own may have got the number. One that can be read, or that goes on behind
+ * where a line would be written, is no log, and keeps what it has. */
+static bool is_for_lines(void)
+{
+    struct stat s;
+    if (syscall(SYS_fstat, STDERR_FILENO, &s) != 0 || !S_ISREG(s.st_mode))
+        return true;
+    long flags = syscall(SYS_fcntl, STDERR_FILENO, F_GETFL);
+    return (flags & O_APPEND) != 0 || ((flags & O_ACCMODE) == O_WRONLY &&
+                                       syscall(SYS_lseek, STDERR_FILENO, 0, SEEK_CUR) >= s.st_size);
+}
+
+/* Whether a line can be written at once: who waits for this process to end may not read meanwhile. What the wait has left of its
+ * time is for the next one. */
+static bool can_say(void)
+{
+    static struct timespec left = {.tv_sec = STUCK_S};
+    struct pollfd p = {.fd = STDERR_FILENO, .events = POLLOUT};
+    is_mute =
+        is_mute || syscall(SYS_ppoll, &p, 1, &left, NULL, 0) != 1 || (p.revents & POLLOUT) == 0;
+    return !is_mute;
+}
+
+static void say(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    if (can_say())
+        os_warn_with(format, args);
+    va_end(args);
+}
+
+/* Of a path. */
+static const char *last_part(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash != NULL ? slash + 1 : path;
+}
 
 /* Names the place in a file that an address of code has, without locks; false if it has none. glibc 2.35 and
  * later can tell. */
@@ -48,9 +95,8 @@ static bool code_text(uintptr_t at, char *out, size_t room)
     if (_dl_find_object == NULL || _dl_find_object((void *)at, &found) != 0)
         return false;
     const struct link_map *l = found.dlfo_link_map;
-    const char *slash = strrchr(l->l_name, '/'), *name = slash != NULL ? slash + 1 : l->l_name;
-    os_format(out, room, "%s+%p", *name != '\0' ? name : program_invocation_short_name,
-              at - l->l_addr);
+    const char *path = *l->l_name != '\0' ? l->l_name : (const char *)getauxval(AT_EXECFN);
+    os_format(out, room, "%s+%p", path != NULL ? last_part(path) : "?", at - l->l_addr);
     return true;
 #else
     (void)at, (void)out, (void)room;
@@ -69,7 +115,7 @@ static void say_trace(const char *what, const struct trace *t)
         n += os_format(text + n, sizeof text - n, i == 0 ? " %s" : " < %s", frame);
     }
     if (t->depth != 0)
-        os_warn("  %s by thread %u at%s", what, (size_t)t->tid, text);
+        say("  %s by thread %u at%s", what, (size_t)t->tid, text);
 }
 
 /* A freed sample may have lain where a live block is that is none. */
@@ -88,7 +134,7 @@ static void say_place(const char *name, const char *is, const struct place *p)
 {
     char text[LINE_MOST];
     place_text(p, text, sizeof text);
-    os_warn("%s %p%s %s", name, p->at, is, text);
+    say("%s %p%s %s", name, p->at, is, text);
     say_story(p);
 }
 
@@ -96,12 +142,11 @@ static void say_instruction(const struct machine *m)
 {
     char text[LINE_MOST];
     if (code_text(m->instruction, text, sizeof text))
-        os_warn("by the instruction at %p, %s", m->instruction, text);
+        say("by the instruction at %p, %s", m->instruction, text);
     else
-        os_warn("by the instruction at %p", m->instruction);
+        say("by the instruction at %p", m->instruction);
     if (hak_thread.depth > 0)
-        os_warn(
-            "inside malloc or free: something has written to a free block, or past a block's end");
+        say("inside malloc or free: something has written to a free block, or past a block's end");
 }
 
 /* Who jumped to where no code is has left the address to return to, if it was a call. */
@@ -110,7 +155,7 @@ static void say_caller(const struct machine *m)
     char text[LINE_MOST];
     uintptr_t caller = *(const uintptr_t *)m->stack;
     if (code_text(caller, text, sizeof text))
-        os_warn("called before %p, %s", caller, text);
+        say("called before %p, %s", caller, text);
 }
 
 /* What lies above the pointer is the stack's only if a large frame has just moved the pointer out of it. */
@@ -130,8 +175,8 @@ static const char *bus_reason(int code)
 static void say_access(int number, size_t thread, const char *access, const struct place *p)
 {
     const char *misuse = place_misuse(p);
-    os_warn("%s in thread %u: %s %p%s%s", signal_name(number), thread, access, p->at,
-            misuse != NULL ? ": " : "", misuse != NULL ? misuse : "");
+    say("%s in thread %u: %s %p%s%s", signal_name(number), thread, access, p->at,
+        misuse != NULL ? ": " : "", misuse != NULL ? misuse : "");
 }
 
 static void say_address(int number, int code, const struct machine *m, const struct place *p)
@@ -140,15 +185,15 @@ static void say_address(int number, int code, const struct machine *m, const str
     if (p->kind != PLACE_FOREIGN)
         say_place("the address", " is", p);
     else if (number == SIGBUS)
-        os_warn("the address is %s", bus_reason(code));
+        say("the address is %s", bus_reason(code));
     else if (at == 0)
-        os_warn("the address is NULL");
+        say("the address is NULL");
     else if (at < NEAR_NULL)
-        os_warn("the address is %u bytes from NULL: a null pointer was used", at);
+        say("the address is %u bytes from NULL: a null pointer was used", at);
     else if (is_of_stack(m, at))
-        os_warn("the address is at the stack pointer: the stack is full");
+        say("the address is at the stack pointer: the stack is full");
     else
-        os_warn("the address is not hakmem's memory");
+        say("the address is not hakmem's memory");
 }
 
 /* ---- registers ---- */
@@ -200,7 +245,7 @@ static void report_fault(int number, const siginfo_t *info, const void *context)
     size_t thread = (size_t)syscall(SYS_gettid);
     if (info->si_code == SI_KERNEL) {
         /* The processor refuses such an address before it looks for memory, and does not tell it. */
-        os_warn("%s in thread %u: a pointer that is no address", signal_name(number), thread);
+        say("%s in thread %u: a pointer that is no address", signal_name(number), thread);
     } else {
         struct place p;
         place_find(&p, at);
@@ -214,31 +259,32 @@ static void report_fault(int number, const siginfo_t *info, const void *context)
         say_caller(&m);
 }
 
-/* hakmem has ended the program and said why. Of any other abort nothing is said: the program has its reason, and
- * by now abort() has put its own values into the registers. */
-static void report_abort(void)
-{
-    struct place p;
-    place_find(&p, os_fatal_address());
-    if (p.kind != PLACE_FOREIGN)
-        say_place("the address", " is", &p);
-}
-
 /* From the kernel, because of what the thread did: it will do so again. */
 static bool is_fault(int number, const siginfo_t *info)
 {
-    return number != SIGABRT && info->si_code > 0 &&
-           !(number == SIGBUS && info->si_code == BUS_MCEERR_AO);
+    return info->si_code > 0 && !(number == SIGBUS && info->si_code == BUS_MCEERR_AO);
 }
 
 static void report(int number, const siginfo_t *info, const void *context)
 {
-    if (number == SIGABRT)
-        report_abort();
-    else if (is_fault(number, info))
+    if (is_fault(number, info))
         report_fault(number, info, context);
     else if (info->si_code <= 0)
-        os_warn("%s sent by process %u", signal_name(number), (size_t)info->si_pid);
+        say("%s sent by process %u", signal_name(number), (size_t)info->si_pid);
+}
+
+/* Whether the calling thread is to report: no other one does. */
+static bool report_begins(void)
+{
+    int process = (int)getpid(), before = load_relaxed(&reporter.process);
+    if (before == process || !atomic_compare_exchange_strong(&reporter.process, &before, process))
+        return false;
+    is_mute = !is_for_lines();
+    return true;
+}
+
+static void report_ends(void)
+{
     store_release(&reporter.done, true);
 }
 
@@ -264,13 +310,33 @@ static void die_as_before(int number, siginfo_t *info)
 static HAK_COLD void on_crash(int number, siginfo_t *info, void *context)
 {
     int saved = errno;
-    bool taken = false;
-    if (atomic_compare_exchange_strong(&reporter.taken, &taken, true))
+    if (report_begins()) {
         report(number, info, context);
-    else
+        report_ends();
+    } else {
         await_report();
+    }
     die_as_before(number, info);
     errno = saved;
+}
+
+/* hakmem ends the program and has said why. Of any other abort nothing is said: the program has its reason. */
+static HAK_COLD void after_fatal(uintptr_t address)
+{
+    struct place p;
+    place_find(&p, address);
+    if (!report_begins()) {
+        await_report();
+        return;
+    }
+    if (p.kind != PLACE_FOREIGN)
+        say_place("the address", " is", &p);
+    report_ends();
+}
+
+bool crash_is_handler(uintptr_t handler)
+{
+    return handler == (uintptr_t)on_crash;
 }
 
 static void install(int number)
@@ -284,9 +350,15 @@ static void install(int number)
         sigaction(number, &old, NULL); /* seldom: a library that started earlier has one */
 }
 
+/* Programs in Go that have parts in C show this. Go's runtime asks the kernel itself for the handler that it replaces, and hands on to it what
+ * happens in C. */
+extern const char _cgo_topofstack[] __attribute__((weak));
+
 void crash_install(void)
 {
+    os_follow_fatal(after_fatal);
+    if (_cgo_topofstack != NULL)
+        return;
     install(SIGSEGV);
     install(SIGBUS);
-    install(SIGABRT);
 }

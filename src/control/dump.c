@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <link.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "control/options.h"
@@ -71,7 +72,7 @@ static void put(struct file *f, const void *bytes, size_t length)
 {
     const char *from = bytes;
     while (f->whole && length > 0) {
-        ssize_t n = pwrite(f->fd, from, length, (off_t)f->at);
+        ssize_t n = syscall(SYS_pwrite64, f->fd, from, length, (off_t)f->at);
         if (n < 0 && errno == EINTR)
             continue;
         if (n == 0)
@@ -101,7 +102,7 @@ static bool put_file(struct file *f, const char *path)
     errno = wrong;
     if (n < 0) {
         f->at = start;
-        (void)!ftruncate(f->fd, (off_t)start);
+        (void)syscall(SYS_ftruncate, f->fd, (off_t)start);
         errno = wrong;
     }
     return n == 0;
@@ -204,7 +205,7 @@ static bool close_file(int fd, bool written)
 {
     int wrong = errno;
     if (!written)
-        (void)!ftruncate(fd, 0);
+        (void)syscall(SYS_ftruncate, fd, 0);
     if (close(fd) != 0 && written)
         return false;
     errno = wrong;

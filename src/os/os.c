@@ -34,7 +34,7 @@ size_t os_physical_memory(void)
 {
     int saved = errno;
     struct sysinfo info;
-    size_t bytes = sysinfo(&info) == 0 ? (size_t)info.totalram * info.mem_unit : 0;
+    size_t bytes = syscall(SYS_sysinfo, &info) == 0 ? (size_t)info.totalram * info.mem_unit : 0;
     errno = saved;
     return bytes;
 }
@@ -49,7 +49,7 @@ struct os_limit os_address_limit(void)
     int saved = errno;
     struct rlimit limit;
     struct os_limit bytes = {SIZE_MAX, SIZE_MAX};
-    if (getrlimit(RLIMIT_AS, &limit) == 0)
+    if (syscall(SYS_prlimit64, 0, RLIMIT_AS, NULL, &limit) == 0)
         bytes = (struct os_limit){bytes_of(limit.rlim_cur), bytes_of(limit.rlim_max)};
     errno = saved;
     return bytes;
@@ -483,6 +483,11 @@ static uintptr_t write_line(const char *format, va_list args)
     return t.address;
 }
 
+HAK_COLD void os_warn_with(const char *format, va_list args)
+{
+    (void)write_line(format, args);
+}
+
 HAK_COLD void os_warn(const char *format, ...)
 {
     va_list args;
@@ -491,20 +496,23 @@ HAK_COLD void os_warn(const char *format, ...)
     va_end(args);
 }
 
-static _Atomic uintptr_t fatal_address;
+static _Atomic(os_fatal_follower *) fatal_follower;
+
+void os_follow_fatal(os_fatal_follower *follower)
+{
+    store_relaxed(&fatal_follower, follower); /* it comes with nothing that would have to be seen */
+}
 
 HAK_COLD void os_fatal(const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    store_relaxed(&fatal_address, write_line(format, args));
+    uintptr_t address = write_line(format, args);
     va_end(args);
+    os_fatal_follower *follower = load_relaxed(&fatal_follower);
+    if (follower != NULL)
+        follower(address);
     abort();
-}
-
-HAK_COLD uintptr_t os_fatal_address(void)
-{
-    return load_relaxed(&fatal_address);
 }
 
 HAK_COLD void os_copy_text(char *out, size_t room, const char *text, size_t length)

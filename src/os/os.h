@@ -4,6 +4,7 @@
 #define HAK_OS_H
 
 #include <signal.h>
+#include <stdarg.h>
 
 #include "base/base.h"
 
@@ -128,11 +129,13 @@ int os_write(int fd, const char *text, size_t length);
  * %u size_t. */
 _Noreturn void os_fatal(const char *format, ...);
 
-/* The first address that os_fatal named; 0: it was not called, or named none. */
-uintptr_t os_fatal_address(void);
+/* What os_fatal calls in between, with the first address that it has named; 0: it has named none. */
+typedef void os_fatal_follower(uintptr_t address);
+void os_follow_fatal(os_fatal_follower *follower);
 
 /* One line `hakmem: ...` on standard error. Same formats. */
 void os_warn(const char *format, ...);
+void os_warn_with(const char *format, va_list args);
 
 /* As above into a buffer; returns the length without the closing zero. */
 size_t os_format(char *out, size_t room, const char *format, ...);

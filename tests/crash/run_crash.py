@@ -294,7 +294,11 @@ CASES = {
         always=[r"free\(0x[0-9a-f]+\): invalid pointer: .*"],
     ),
     "own_handler": Case(HANDLED_STATUS, []),
-    "own_handler_of_abort": Case(HANDLED_STATUS, [DOUBLE_FREE], always=[DOUBLE_FREE]),
+    "own_handler_of_abort": Case(
+        HANDLED_STATUS,
+        [DOUBLE_FREE, address("the start of a free block of 307200 bytes at {block}")],
+        always=[DOUBLE_FREE],
+    ),
     "earlier_handler": Case(EARLY_STATUS, [], {"CRASH_EARLY": "1"}),
     "overflow": Case(SEGV, []),
     "overflow_with_other_stack": Case(

@@ -6,6 +6,7 @@
 #include "profile/cursor.h"
 #include "profile/expression.h"
 #include "profile/objects.h"
+#include "profile/stack.h"
 
 /* ---- a cursor ---- */
 
@@ -299,7 +300,7 @@ static void both_ways_find_the_same(void **state)
 {
     (void)state;
     const uintptr_t code[] = {(uintptr_t)both_ways_find_the_same, (uintptr_t)qsort,
-                              (uintptr_t)pthread_create, (uintptr_t)tables_rules};
+                              (uintptr_t)pthread_create, (uintptr_t)stack_capture};
     for (size_t i = 0; i < ARRAY_LENGTH(code); i++) {
         struct object one = {0}, other = {0}, any = {0};
         assert_at(object_find_in_list(&one, code[i]), i);

@@ -295,7 +295,7 @@ bool os_readable(const void *at)
     /* The kernel copies the mask before it finds that it is not told what to do with it. */
     int saved = errno;
     syscall(SYS_rt_sigprocmask, -1, at, NULL, KERNEL_SET);
-    bool readable = errno != EFAULT;
+    bool readable = errno == EINVAL; /* a filter's answer is none */
     errno = saved;
     return readable;
 }

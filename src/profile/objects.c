@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/atomic.h"
+#include "os/os.h"
 
 /* The header of the object that this code has been linked into, which it begins with. */
 extern const ElfW(Ehdr) __ehdr_start __attribute__((visibility("hidden"), weak));
@@ -52,20 +53,13 @@ static void find_tables(const struct headers *h, struct tables *t)
     }
 }
 
-HAK_INLINE bool describe_code(const struct headers *h, uintptr_t pc, struct object *o)
+static bool describe(const struct headers *h, uintptr_t pc, struct object *o)
 {
     const ElfW(Phdr) *segment = segment_of(h, pc);
     if (segment == NULL || (segment->p_flags & PF_X) == 0)
         return false;
     o->start = h->bias + segment->p_vaddr;
     o->end = o->start + segment->p_filesz;
-    return true;
-}
-
-static bool describe(const struct headers *h, uintptr_t pc, struct object *o)
-{
-    if (!describe_code(h, pc, o))
-        return false;
     find_tables(h, &o->tables);
     return true;
 }
@@ -126,11 +120,91 @@ bool object_is_own(uintptr_t pc)
 #ifdef DLFO_EH_SEGMENT_TYPE
 #pragma weak _dl_find_object
 
+/* A program may have taken the right to read it from its own header. */
+static bool headers_of(const struct dl_find_object *found, struct headers *h)
+{
+    return os_readable(found->dlfo_map_start) && headers_at(found->dlfo_map_start, h);
+}
+
 static bool loaded_headers(uintptr_t pc, struct headers *h)
 {
     struct dl_find_object found;
     return _dl_find_object != NULL && _dl_find_object((void *)pc, &found) == 0 &&
-           headers_at(found.dlfo_map_start, h);
+           headers_of(&found, h);
+}
+
+/* ---- where the code of loaded objects is ----
+ * What a wrong frame pointer leads to may be an address in an object that another thread closes at this moment, so a header is read
+ * once, and then no more. A row is claimed by an exchange of its key and published by a store of it (release, acquire), and never
+ * changed. An object of the same place and size that comes after it may have its code elsewhere: then the walk is wrong about what is code,
+ * but reads nothing. */
+enum { ROWS = 16, CLAIMED = 1 };
+__attribute__((section(".bss.sampler_small"))) static struct code {
+    _Atomic uintptr_t key; /* 0: free */
+    uintptr_t start, end;
+} rows[ROWS];
+
+/* Its first page, and how many there are. */
+static uintptr_t key_of(const struct dl_find_object *found)
+{
+    uintptr_t start = (uintptr_t)found->dlfo_map_start, end = (uintptr_t)found->dlfo_map_end;
+    return (start & ~(uintptr_t)(FIRST_PAGE - 1)) | ((end - start) / FIRST_PAGE % FIRST_PAGE);
+}
+
+/* From the first segment of code to the last. What cannot be read is taken for granted. */
+static void read_code(const struct dl_find_object *found, struct code *c)
+{
+    struct headers h;
+    c->start = (uintptr_t)found->dlfo_map_start;
+    c->end = (uintptr_t)found->dlfo_map_end;
+    if (!headers_of(found, &h))
+        return;
+    c->start = c->end;
+    c->end = 0;
+    for (size_t i = 0; i < h.count; i++) {
+        const ElfW(Phdr) *p = &h.at[i];
+        if (p->p_type != PT_LOAD || (p->p_flags & PF_X) == 0)
+            continue;
+        uintptr_t start = h.bias + p->p_vaddr, end = start + p->p_filesz;
+        c->start = start < c->start ? start : c->start;
+        c->end = end > c->end ? end : c->end;
+    }
+}
+
+static void find_code(const struct dl_find_object *found, struct code *c)
+{
+    uintptr_t key = key_of(found), none = 0;
+    for (uint32_t i = 0; i < ROWS; i++) {
+        struct code *row = &rows[(key / FIRST_PAGE + i) % ROWS];
+        uintptr_t there = load_acquire(&row->key);
+        if (there == key) {
+            c->start = row->start;
+            c->end = row->end;
+            return;
+        }
+        if (there != 0)
+            continue;
+        read_code(found, c);
+        if (atomic_compare_exchange_strong(&row->key, &none, CLAIMED)) {
+            row->start = c->start;
+            row->end = c->end;
+            store_release(&row->key, key);
+        }
+        return;
+    }
+    read_code(found, c);
+}
+
+static bool loaded_code(uintptr_t pc, struct object *o)
+{
+    struct dl_find_object found;
+    struct code c;
+    if (_dl_find_object((void *)pc, &found) != 0)
+        return false;
+    find_code(&found, &c);
+    o->start = c.start;
+    o->end = c.end;
+    return pc >= c.start && pc < c.end;
 }
 
 static bool has_find_object(void)
@@ -141,6 +215,12 @@ static bool has_find_object(void)
 static bool loaded_headers(uintptr_t pc, struct headers *h)
 {
     (void)pc, (void)h;
+    return false;
+}
+
+static bool loaded_code(uintptr_t pc, struct object *o)
+{
+    (void)pc, (void)o;
     return false;
 }
 
@@ -201,8 +281,7 @@ bool object_find(struct object *o, uintptr_t pc)
 
 bool object_is_code(struct object *o, uintptr_t pc)
 {
-    struct headers h;
     if (!has_find_object() || (pc >= o->start && pc < o->end))
         return true;
-    return find_headers(pc, &h) && describe_code(&h, pc, o);
+    return loaded_code(pc, o);
 }

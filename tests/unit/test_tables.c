@@ -1,7 +1,10 @@
 /* Unwind tables as bytes: a small one with known answers, and what damage to tables may do at worst. */
 #include "unit.h"
 
+#include <dlfcn.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "profile/cursor.h"
 #include "profile/expression.h"
@@ -333,6 +336,43 @@ static void no_code_there(void **state)
     free(block);
 }
 
+/* As some programs do with their own, against others who look for it. */
+static void header_that_cannot_be_read(void **state)
+{
+    (void)state;
+    void *library = dlopen("libm.so.6", RTLD_NOW);
+    Dl_info info;
+    if (library == NULL || dladdr(dlsym(library, "cbrt"), &info) == 0)
+        skip();
+    uintptr_t code = (uintptr_t)info.dli_saddr;
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    struct object first = {0}, second = {0}, found = {0};
+    assert_int_equal(mprotect(info.dli_fbase, page, PROT_NONE), 0);
+    assert_true(object_is_code(&first, code));
+    assert_false(object_find_at_once(&found, code));
+    assert_int_equal(mprotect(info.dli_fbase, page, PROT_READ), 0);
+    assert_true(object_is_code(&second, code)); /* and what was said stays so */
+    assert_memory_equal(&first, &second, sizeof first);
+    assert_int_equal(dlclose(library), 0);
+}
+
+/* Once it has been read nobody looks at it again. */
+static void header_is_read_once(void **state)
+{
+    (void)state;
+    Dl_info info;
+    struct object first = {0}, second = {0};
+    if (dladdr((void *)qsort, &info) == 0)
+        skip();
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    assert_true(object_is_code(&first, (uintptr_t)qsort));
+    assert_int_equal(mprotect(info.dli_fbase, page, PROT_NONE), 0);
+    bool again = object_is_code(&second, (uintptr_t)qsort);
+    assert_int_equal(mprotect(info.dli_fbase, page, PROT_READ), 0);
+    assert_true(again);
+    assert_memory_equal(&first, &second, sizeof first);
+}
+
 static void own_code(void **state)
 {
     (void)state;
@@ -429,6 +469,8 @@ int main(void)
         cmocka_unit_test(expressions_without_sense),
         cmocka_unit_test(both_ways_find_the_same),
         cmocka_unit_test(no_code_there),
+        cmocka_unit_test(header_that_cannot_be_read),
+        cmocka_unit_test(header_is_read_once),
         cmocka_unit_test(own_code),
 #if defined(__x86_64__)
         cmocka_unit_test(damaged_tables),

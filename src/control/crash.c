@@ -279,6 +279,7 @@ static bool report_begins(void)
     int process = (int)getpid(), before = load_relaxed(&reporter.process);
     if (before == process || !atomic_compare_exchange_strong(&reporter.process, &before, process))
         return false;
+    store_relaxed(&reporter.done, false);
     is_mute = !is_for_lines();
     return true;
 }

@@ -19,6 +19,7 @@
 #include "base/atomic.h"
 
 #ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_READ 22
 #define MADV_POPULATE_WRITE 23
 #endif
 #ifndef MAP_FIXED_NOREPLACE
@@ -298,6 +299,21 @@ bool os_readable(const void *at)
     bool readable = errno == EINVAL; /* a filter's answer is none */
     errno = saved;
     return readable;
+}
+
+static bool is_populated(uintptr_t at)
+{
+    size_t size = os_page_size();
+    return madvise((void *)(at & ~(size - 1)), size, MADV_POPULATE_READ) == 0;
+}
+
+/* A kernel or a filter that says so of the stack as well does not tell. */
+bool os_may_read(const void *at)
+{
+    int saved = errno;
+    bool may = is_populated((uintptr_t)at) || !is_populated((uintptr_t)&saved);
+    errno = saved;
+    return may;
 }
 
 /* By the kernel's calls: the C library's unblock its own signals, and its thread for timers (SIGEV_THREAD) waits for one of them that

@@ -103,6 +103,10 @@ bool os_move(void *from, size_t old, void *to, size_t size);
 /* Whether the eight bytes at an address can be read. */
 bool os_readable(const void *at);
 
+/* Whether the page at an address may be read: false if the kernel says that it may not (Linux 5.14 and later do). By a system call that is
+ * needed anyhow, where a filter may punish others. */
+bool os_may_read(const void *at);
+
 /* Blocks what signals can be blocked in the calling thread; the mask before. */
 void os_block_signals(sigset_t *before);
 void os_restore_signals(const sigset_t *before);

@@ -123,7 +123,7 @@ bool object_is_own(uintptr_t pc)
 /* A program may have taken the right to read it from its own header. */
 static bool headers_of(const struct dl_find_object *found, struct headers *h)
 {
-    return os_readable(found->dlfo_map_start) && headers_at(found->dlfo_map_start, h);
+    return os_may_read(found->dlfo_map_start) && headers_at(found->dlfo_map_start, h);
 }
 
 static bool loaded_headers(uintptr_t pc, struct headers *h)

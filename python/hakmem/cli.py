@@ -263,15 +263,26 @@ def test(
     return run_suite(require_clone(clone), selection, as_json)
 
 
+def _end_as_by_keyboard(told: list[int]) -> None:
+    """By which signal, if it is one of these: nothing half written is to stay behind."""
+
+    def end(number: int, _frame: object) -> None:
+        told.append(number)
+        raise KeyboardInterrupt
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) != signal.SIG_IGN:  # else it is to go on: nohup
+            signal.signal(number, end)
+
+
 def main(arguments: list[str] | None = None) -> int:
     words = sys.argv[1:] if arguments is None else arguments
     wraps = bool(words) and words[0] in WRAPPERS
     failed = OWN_FAILURE if wraps else 1
-    if words[:1] and words[0] in MEASURING:
-        # Told to end they do as with Ctrl-C, and nothing of a run stays behind.
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
-        if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # else it is to go on: nohup
-            signal.signal(signal.SIGHUP, signal.default_int_handler)
+    measures = bool(words) and words[0] in MEASURING
+    told: list[int] = []
+    if measures or not wraps:
+        _end_as_by_keyboard(told)
     prepare_streams()
     clone = find_clone()
     name = "./hakmem" if clone else "hakmem"
@@ -302,6 +313,9 @@ def main(arguments: list[str] | None = None) -> int:
         say(str(error))
         return failed
     except (KeyboardInterrupt, click.Abort):
-        if words[:1] and words[0] in MEASURING:
+        if measures:
             say(f"{words[0]}: interrupted; nothing was kept")
+        elif told:
+            signal.signal(told[0], signal.SIG_DFL)
+            os.kill(os.getpid(), told[0])
         return INTERRUPTED

@@ -3,14 +3,14 @@
 import contextlib
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
 from hakmem.pids import pid_of
-from hakmem.terminal import shortened
+from hakmem.terminal import legible, shortened
 from hakmem.written import STDOUT
 
 DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|min|h)?")
@@ -98,6 +98,29 @@ def check_stdout(as_json: bool = False, **files: Path | None) -> None:
         raise click.UsageError(
             f"{', '.join(named)}: standard output takes one of them; name files for the others"
         )
+    _check_names([(f"--{name}", path) for name, path in files.items() if path is not None])
+
+
+def check_input(target: str, **files: Path | None) -> None:
+    """What is read is not to be what is written."""
+    _check_names(
+        [(target, Path(target))] + [(f"--{name}", p) for name, p in files.items() if p is not None]
+    )
+
+
+def _check_names(files: Sequence[tuple[str, Path]]) -> None:
+    """Only the last of two would stay."""
+    seen: dict[Path, str] = {}
+    for what, path in files:
+        place = path.resolve()
+        if path == STDOUT or (place.exists() and not place.is_file()):
+            continue
+        if place in seen:
+            raise click.UsageError(
+                f"{what} and {seen[place]} are the same file, '{legible(str(path))}': "
+                "name another one"
+            )
+        seen[place] = what
 
 
 def output_options(command: Command) -> Command:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from hakmem.commands.options import check_stdout, file_path, view_option
+from hakmem.commands.options import check_input, check_stdout, file_path, view_option
 
 EXAMPLES = """\b
 Examples:
@@ -57,6 +57,7 @@ def report(
     check_stdout(
         as_json, html=html, pprof=pprof, collapsed=collapsed, speedscope=speedscope, save=save
     )
+    check_input(target, html=html, pprof=pprof, collapsed=collapsed, speedscope=speedscope)
     if save is not None:
         from hakmem.insight.keeping import keep
 

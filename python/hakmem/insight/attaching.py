@@ -98,10 +98,14 @@ def _attach(pid: int, maps: str) -> Area:
         raise refusals[0]
     if unfinished:
         raise UnfinishedError
+    refuse_thread(pid)
+    raise _without_area(pid, parents)
+
+
+def refuse_thread(pid: int) -> None:
     process = process_of(pid)
     if process != pid:
         raise NoAreaError(f"{pid} is a thread of process {process}: name that")
-    raise _without_area(pid, parents)
 
 
 def process_of(pid: int) -> int:

@@ -19,6 +19,7 @@ from hakmem.insight.attaching import (
     is_hakmem,
     mapped_name,
     read_maps,
+    refuse_thread,
     runs_hakmem,
     without_memory,
 )
@@ -27,6 +28,7 @@ from hakmem.insight.library_settings import Setting, ask
 from hakmem.insight.numbers import numbers_of
 from hakmem.insight.programs import Program, harm, read_program
 from hakmem.insight.system import Proc, examine_system
+from hakmem.terminal import in_one_line
 
 AT_SECURE = 23
 OTHER_MALLOCS = re.compile(
@@ -195,7 +197,9 @@ def examine_process(pid: int, library: Path | None, root: Path = Path("/")) -> R
         raise GoneError(f"there is no process {pid}")
     if not maps:
         raise without_memory(pid)
-    name = (proc.own_text("comm") or "").strip()
+    if root == Path("/"):
+        refuse_thread(pid)
+    name = in_one_line(proc.own_text("comm") or "")
     report = Report(f"process {pid} ({name})")
     environment = _environment(proc)
     files = _mapped_files(maps)

@@ -150,6 +150,9 @@ def class_memory(
         parts["live"] -= int(parts["live"] * alone)
         parts["free"] -= int(parts["free"] * alone)
     untouched = live - parts["live"]
+    beyond = int(live * share)  # the requests, of all of them
+    # What a larger block has no page of is its end, as far as that was not asked for.
+    tails = min(untouched, beyond) if use.size * share >= page_size else 0
     # Counts and pages may be of different moments.
     live, magazine, free = fitting(cut, (parts["live"], parts["magazine"], parts["free"]))
     return ClassMemory(
@@ -162,8 +165,8 @@ def class_memory(
         magazine=magazine,
         free=free,
         spare=there - cut,
-        untouched=untouched,
-        rounding=int(live * share),
+        untouched=untouched - tails,
+        rounding=min(live, beyond - tails) if tails else int(live * share),
     )
 
 

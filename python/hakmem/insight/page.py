@@ -125,7 +125,7 @@ def headline(profile: Profile, suspects: Sequence[Suspect]) -> str:
     if profile.has_ended:
         text = f"{words.size_text(profile.peak.value)} at the peak, {live} left after {age}"
     if not suspects:
-        telling = "telling " if profile.is_coarse else ""
+        telling = "telling " if profile.is_coarse or profile.blind_below else ""
         return f"{text}; no {telling}leak suspects"
     first = suspects[0]
     name = first.stack.culprit.function

@@ -148,6 +148,12 @@ class Profile:
         return FEW * usual <= self.known_live < FEW * self.spacing
 
     @property
+    def blind_below(self) -> float:
+        """Bytes of which samples as far apart as these tell too little; 0: as many as are usual."""
+        usual = self.settings.get("profile_interval") or self.interval
+        return FEW * self.spacing if self.spacing >= 2 * usual else 0.0
+
+    @property
     def total(self) -> Interval:
         return _sum([total_of(site) for site in self.sites])
 

@@ -60,7 +60,7 @@ def _print_report(
     rest = len(ranked(stacks, view)) - SITES_SHOWN
     if rest > 0:
         console.print(f"and {count_text(rest)} smaller ones: --html FILE shows all")
-    _print_suspects(console, suspects, profile.is_coarse)
+    _print_suspects(console, suspects, profile)
     if advice := hint(profile, stacks, view):
         console.print(advice)
 
@@ -103,9 +103,16 @@ def _range(interval: Interval) -> str:
     return f"{size_text(interval.low)} to {size_text(interval.high)}"
 
 
-def _print_suspects(console: Console, suspects: Sequence[Suspect], is_coarse: bool) -> None:
-    if not suspects and is_coarse:
+def _print_suspects(console: Console, suspects: Sequence[Suspect], profile: Profile) -> None:
+    if not suspects and profile.is_coarse:
         console.print("No telling leak suspects by so few samples.")
+        return
+    if not suspects and profile.blind_below:
+        apart, least = size_text(profile.spacing), size_text(profile.blind_below)
+        console.print(
+            f"No leak suspects among samples that are {apart} apart: what has grown by less than "
+            f"{least} is not seen."
+        )
         return
     if not suspects:
         console.print("No leak suspects: nothing survives from every quarter of its time.")

@@ -5,6 +5,7 @@ import io
 import json
 import os
 import re
+import signal
 import stat
 import subprocess
 import sys
@@ -26,7 +27,7 @@ from hakmem.insight.images import read_image
 from hakmem.insight.pprof import message_class
 from hakmem.insight.profile import Profile, from_area, profile_of
 from hakmem.insight.symbols import Frame, Symbols
-from hakmem.insight.terminal import sites_table
+from hakmem.insight.terminal import print_report, sites_table
 from hakmem.insight.views import LIVE, TOTAL, View, ranked, stacks_of
 from hakmem.insight.words import size_text
 
@@ -311,6 +312,59 @@ def test_standard_output_is_for_one(hakmem: Run, file: Path, words: list[str], n
     done = hakmem(*(file if word == "FILE" else word for word in words), file)
     assert (done.returncode, done.stdout) == (2, "")
     assert f"{named}: standard output takes one of them" in " ".join(done.stderr.split())
+
+
+def test_few_samples_do_not_clear(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    settings = {"profile_interval": 512 << 10}
+    profile = replace(profile_of(str(file)), settings=settings, interval=3 << 20)
+    assert not profile.is_coarse
+    print_report(profile, [], [], LIVE)
+    said = " ".join(capsys.readouterr().out.split())
+    assert "that are 3.00 MiB apart: what has grown by less than 30.0 MiB is not seen" in said
+    print_report(replace(profile, interval=512 << 10), [], [], LIVE)
+    assert "nothing survives" in capsys.readouterr().out
+
+
+def test_a_file_is_written_once(hakmem: Run, file: Path, tmp_path: Path) -> None:
+    out = str(tmp_path / "out")
+    same = hakmem("report", file, "--html", out, "--pprof", str(tmp_path / "." / "out"))
+    assert same.returncode == 2
+    assert "--pprof and --html are the same file" in " ".join(same.stderr.split())
+    before = file.read_bytes()
+    over = hakmem("report", file, "--html", str(file))
+    assert over.returncode == 2
+    assert f"--html and {file} are the same file" in over.stderr.replace("\n", " ")
+    assert file.read_bytes() == before
+    assert not Path(out).exists()
+    both = hakmem("report", file, "--html", "/dev/null", "--pprof", "/dev/null")
+    assert both.returncode == 0, both.stderr
+
+
+HALF_WRITTEN = """
+import sys, time
+from hakmem import cli, written
+def write(path, data):
+    path.write_bytes(data[:1])
+    print("begun", flush=True)
+    time.sleep(600)
+written._write_with_holes = write
+cli.main(sys.argv[1:])
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_nothing_half_written_stays(file: Path, number: signal.Signals) -> None:
+    words = ["report", str(file), "--collapsed", str(file.with_name("out"))]
+    with subprocess.Popen(
+        [sys.executable, "-c", HALF_WRITTEN, *words], stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "begun\n"
+        assert len(list(file.parent.iterdir())) == 2
+        process.send_signal(number)
+        # By the signal, as who has sent it expects; the keyboard's is a number of its own.
+        assert process.wait(60) == (0 if number == signal.SIGINT else -number)
+    assert list(file.parent.iterdir()) == [file]
 
 
 def test_report_of_a_run_is_not_mixed_with_its_output(hakmem: Run, marker_library: Path) -> None:

@@ -14,6 +14,8 @@ from click.testing import CliRunner
 from hakmem.cli import main
 from hakmem.commands.doctor import doctor
 from hakmem.errors import HakmemError
+from hakmem.insight import attaching
+from hakmem.insight.area import NoAreaError
 from hakmem.insight.doctor import examine_command, examine_machine, examine_process
 from hakmem.insight.findings import Report
 from hakmem.insight.library_settings import ask
@@ -188,6 +190,18 @@ def test_process_that_is_served(tree: Tree) -> None:
     assert report.target == f"process {PID} (server)"
     assert "/opt/libhakmem.so is loaded" in one(report, "ok", "library")
     assert not said(report, "problem")
+
+
+def test_name_that_a_terminal_would_obey(tree: Tree) -> None:
+    report = examine_process(PID, None, tree({f"proc/{PID}/comm": "a\x1b]0;b\a\nc\n"}))
+    assert report.target == f"process {PID} (a ]0;b c)"
+
+
+def test_thread_of_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = os.getpid()
+    monkeypatch.setattr(attaching, "process_of", lambda _: 4711)
+    with pytest.raises(NoAreaError, match=f"{here} is a thread of process 4711: name that"):
+        examine_process(here, None)
 
 
 def test_process_that_is_not(tree: Tree) -> None:

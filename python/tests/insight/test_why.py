@@ -24,6 +24,8 @@ from synthetic_process import (
 
 from hakmem.insight.advice import advise
 from hakmem.insight.elsewhere import window_mappings
+from hakmem.insight.holdings import ClassUse
+from hakmem.insight.inside import class_memory
 from hakmem.insight.rows import Row, apportion, clamped
 from hakmem.insight.smaps import Mapping, Thread
 from hakmem.insight.why import Explanation, explain, explain_file
@@ -448,3 +450,28 @@ def test_tables_and_json_show_it() -> None:
     assert sum(row["bytes"] for row in figures["rows"]) == e.rss
     assert figures["unexplained"] == {"bytes": 0, "share": 0.0}
     assert {c["size"] for c in figures["classes"]} == {64, 8192, 81920}
+
+
+def test_end_of_a_block_that_nobody_asked_for_is_no_unwritten_block() -> None:
+    use = ClassUse(
+        index=89,
+        size=36 * 4096,
+        least=131_073,
+        slab_bytes=36 * 4096,
+        units=0,
+        capacity=1,
+        slabs=2000,
+        used=2000,
+        touched=2000 * 36 * 4096,
+        magazine=0,
+    )
+    there = 2000 * 33 * 4096
+    share = 1 - 131_073 / use.size
+    memory = class_memory(use, there, share, 4096)
+    assert memory.live - memory.rounding == pytest.approx(2000 * 131_073, rel=1e-3)
+    assert memory.rounding == pytest.approx(there - 2000 * 131_073, rel=1e-2)
+    assert memory.untouched < 4096
+    # What was asked for and not written stays unwritten.
+    memory = class_memory(use, 2000 * 10 * 4096, share, 4096)
+    assert memory.rounding == 0
+    assert memory.untouched == pytest.approx(2000 * (131_073 - 10 * 4096), rel=1e-3)

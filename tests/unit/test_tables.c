@@ -336,6 +336,32 @@ static void no_code_there(void **state)
     free(block);
 }
 
+static void *look_for_code(void *first)
+{
+    const uintptr_t code[] = {(uintptr_t)look_for_code, (uintptr_t)qsort, (uintptr_t)stack_capture,
+                              (uintptr_t)cmocka_set_message_output};
+    size_t sure = 0;
+    for (size_t i = 0; i < ARRAY_LENGTH(code); i++) {
+        struct object o = {0};
+        sure += object_is_code(&o, code[((uintptr_t)first + i) % ARRAY_LENGTH(code)]);
+    }
+    return (void *)sure;
+}
+
+/* The first looks of all, at several objects: who comes second sees all that the first has found, or looks itself. */
+static void threads_look_at_once(void **state)
+{
+    (void)state;
+    pthread_t threads[8];
+    for (uintptr_t i = 0; i < ARRAY_LENGTH(threads); i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, look_for_code, (void *)i), 0);
+    for (size_t i = 0; i < ARRAY_LENGTH(threads); i++) {
+        void *sure;
+        assert_int_equal(pthread_join(threads[i], &sure), 0);
+        assert_int_equal((uintptr_t)sure, 4);
+    }
+}
+
 /* As some programs do with their own, against others who look for it. */
 static void header_that_cannot_be_read(void **state)
 {
@@ -458,6 +484,7 @@ static void damaged_tables(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(threads_look_at_once),
         cmocka_unit_test(numbers_of_any_length),
         cmocka_unit_test(beyond_the_end_is_bad),
         cmocka_unit_test(known_rules),

@@ -9,8 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+ELF_MAGIC = b"\x7fELF"
 PT_INTERP = 3
 MACHINE_OFFSET = 18
+SCRIPTS_MOST = 5  # that run each other, as many as the kernel follows
+SHELL = "/bin/sh"
 
 
 @dataclass(frozen=True)
@@ -24,7 +27,7 @@ def read_elf(path: Path) -> ElfHeader | None:
     """What the headers say, or None if this is not an ELF file."""
     with path.open("rb") as file:
         ident = file.read(16)
-        if len(ident) < 16 or ident[:4] != b"\x7fELF" or ident[4] not in (1, 2):
+        if len(ident) < 16 or ident[:4] != ELF_MAGIC or ident[4] not in (1, 2):
             return None
         bits = 32 * ident[4]
         order = "<" if ident[5] == 1 else ">"
@@ -53,10 +56,14 @@ def _has_loader(file: BinaryIO, bits: int, order: str) -> bool:
 
 
 def program_behind(path: Path) -> Path:
-    """The file the kernel ends up loading: for a script its interpreter, looked up behind env."""
-    name = _interpreter(path)
-    found = shutil.which(name) if name and "/" not in name else name
-    return Path(found) if found and Path(found).is_file() else path
+    """The file that is loaded in the end: of a script its interpreter, looked up behind env."""
+    for _ in range(SCRIPTS_MOST):
+        name = _interpreter(path)
+        found = shutil.which(name) if name and "/" not in name else name
+        if not found or not Path(found).is_file():
+            break
+        path = Path(found)
+    return path
 
 
 def missing_interpreter(path: Path) -> str | None:
@@ -67,9 +74,11 @@ def missing_interpreter(path: Path) -> str | None:
 
 
 def _interpreter(path: Path) -> str | None:
-    """As the script names it; behind env it may be a bare name."""
+    """As the script names it; behind env it may be a bare name. A text that names none is sh's."""
     with path.open("rb") as file:
         line = file.readline(256)
+    if line and not line.startswith((b"#!", ELF_MAGIC)) and b"\0" not in line:
+        return SHELL if os.access(path, os.X_OK) else None
     words = os.fsdecode(line[2:]).split() if line.startswith(b"#!") else []
     if words and Path(words[0]).name == "env" and Path(words[0]).is_file():
         named = [word for word in words[1:] if not word.startswith("-") and "=" not in word]

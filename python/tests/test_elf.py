@@ -73,6 +73,25 @@ def test_script_leads_to_its_interpreter(tmp_path: Path) -> None:
     assert missing_interpreter(script) == "/no/such/thing"
 
 
+def test_scripts_that_run_scripts(tmp_path: Path) -> None:
+    inner, outer = tmp_path / "inner", tmp_path / "outer"
+    inner.write_text("#!/bin/sh\n")
+    outer.write_text(f"#!{inner}\n")
+    assert program_behind(outer) == Path("/bin/sh")
+    inner.write_text(f"#!{outer}\n")  # each other, for ever
+    assert program_behind(outer) in (inner, outer)
+
+
+def test_text_that_names_no_interpreter(tmp_path: Path) -> None:
+    script = tmp_path / "script"
+    script.write_text("echo hello\n")
+    assert program_behind(script) == script
+    script.chmod(0o755)
+    assert program_behind(script) == Path("/bin/sh")
+    script.write_bytes(b"\x00\x01\n")
+    assert program_behind(script) == script
+
+
 def test_set_user_id(tmp_path: Path) -> None:
     program = write_elf(tmp_path / "x", 64, "<", 62, [3])
     program.chmod(0o755 | stat.S_ISUID)

@@ -144,9 +144,10 @@ def _address(listen: str, remote: bool) -> tuple[str, int]:
 
 
 def _serve(chosen: Targets, address: tuple[str, int]) -> int:
+    from hakmem.insight.metrics import refuse_twins
     from hakmem.insight.serve import serve
 
-    chosen.strictly()
+    refuse_twins(chosen.strictly())
     serve(chosen.leniently, address)
     return 0
 
@@ -173,8 +174,9 @@ def _json(seen: list[Numbers], single: bool) -> str:
 
 
 def _metrics(seen: list[Numbers], unread: list[int], prometheus: bool) -> str:
-    from hakmem.insight.metrics import OPENMETRICS, PROMETHEUS, exposition
+    from hakmem.insight.metrics import OPENMETRICS, PROMETHEUS, exposition, refuse_twins
 
+    refuse_twins(seen)
     return exposition(lambda: (seen, unread), PROMETHEUS if prometheus else OPENMETRICS)
 
 

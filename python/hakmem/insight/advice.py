@@ -112,7 +112,8 @@ def _to_keep_less(e: Explanation, kept: int) -> str:
             f"HAKMEM_WORKER=1 for a thread that does not wait for them, or {by_call}"
         )
     if allowed <= _with_slack(e.holdings.in_use // IN_USE_SHARE):
-        return f"it is 1/{IN_USE_SHARE} of what is in use, which no setting lowers: {by_call}"
+        share = f"1/{IN_USE_SHARE} of what is in use, which only HAKMEM_SOFT_LIMIT lowers"
+        return f"it is {share}: {by_call}"
     if allowed <= _with_slack(settings.get("retain_max", 0)):
         return f"{_lower('retain_max', settings, kept)}, or {by_call}"
     return f"it follows the swing of the program's demand, whatever the settings: {by_call}"

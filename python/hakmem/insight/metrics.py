@@ -9,6 +9,7 @@ from prometheus_client.core import Metric as Family
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
+from hakmem.errors import HakmemError
 from hakmem.insight.numbers import (
     CLASS_METRICS,
     COUNTER,
@@ -19,6 +20,7 @@ from hakmem.insight.numbers import (
     ThreadMetric,
     unit_of,
 )
+from hakmem.terminal import in_one_line
 
 PREFIX = "hakmem_"
 PROCESS_LABELS = ("pid", "comm")
@@ -45,6 +47,16 @@ class Processes(Collector):
         yield _up(seen, unread)
         yield _info(seen)
         yield from _families(seen)
+
+
+def refuse_twins(seen: list[Numbers]) -> None:
+    """Of two with the same labels nobody could tell which figures are whose."""
+    for n in seen:
+        if sum(_process(other) == _process(n) for other in seen) > 1:
+            raise HakmemError(
+                f"two of these are process {n.pid} ({in_one_line(n.command)}), whose metrics could "
+                "not be told apart: name one of them"
+            )
 
 
 def _up(seen: list[Numbers], unread: list[int]) -> Family:

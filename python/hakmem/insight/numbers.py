@@ -326,9 +326,9 @@ METRICS = [
     Metric(
         "reused_blocks",
         "of these, freed ones that never left their thread's magazines",
+        # An estimate less exact counts: it may fall.
         lambda n: max(0, n.allocated - n.counters["ss_taken"] - n.counters["remote_to_magazine"]),
-        COUNTER,
-        PROFILE,
+        group=PROFILE,
     ),
     Metric("samples", "samples taken", _word("samples"), COUNTER, PROFILE),
     Metric(
@@ -412,8 +412,13 @@ METRICS = [
 ]
 
 CLASS_METRICS = [
-    ClassMetric("class_live_bytes", "blocks the program holds", lambda c: c.blocks * c.size),
-    ClassMetric("class_live_blocks", "number of blocks the program holds", lambda c: c.blocks),
+    # Rows are read while they change.
+    ClassMetric(
+        "class_live_bytes", "blocks the program holds", lambda c: max(0, c.blocks) * c.size
+    ),
+    ClassMetric(
+        "class_live_blocks", "number of blocks the program holds", lambda c: max(0, c.blocks)
+    ),
     ClassMetric("class_magazine_bytes", "blocks in magazines", lambda c: c.magazine * c.size),
     ClassMetric(
         "class_slab_free_bytes",

@@ -121,7 +121,8 @@ class _Writer:
         self._text("")
         self._add_header(view)
         symbols.prepare(address for site in profile.sites for address in site.stack)
-        for module in profile.modules:
+        # The first one is the program to who reads this, wherever it lies.
+        for module in sorted(profile.modules, key=lambda m: m.path != profile.command):
             self._add_mapping(module)
         for site in profile.sites:
             self._add_sample(site)

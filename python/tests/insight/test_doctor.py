@@ -513,8 +513,8 @@ def test_program_that_hakmem_is_linked_into(
 
 
 def test_not_a_program(tmp_path: Path) -> None:
-    file = tmp_path / "text"
-    file.write_text("nothing\n")
+    file = tmp_path / "data"
+    file.write_bytes(b"\0nothing\n")
     file.chmod(0o755)
     report = examine_command(file, None, {})
     assert report.active is False

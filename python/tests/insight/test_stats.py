@@ -120,6 +120,18 @@ def test_openmetrics_by_the_official_parser(
     assert refills == {"11": 7, "12": 5, "13": 0}
 
 
+def test_figures_that_could_not_be_told_apart(
+    profile: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    saved = tmp_path / "saved"
+    saved.write_bytes(Path(profile).read_bytes())
+    for other in (profile, str(saved)):
+        assert main(["stats", profile, other, "--openmetrics"]) == 1
+        said = capsys.readouterr()
+        assert said.out == ""
+        assert "process 77 (a-server), whose metrics could not be told apart" in said.err
+
+
 @pytest.mark.parametrize(
     ("name", "shown_name"),
     [

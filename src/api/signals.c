@@ -4,37 +4,64 @@
 #define _GNU_SOURCE
 #include "api/api.h"
 
+#include <dlfcn.h>
+#include <errno.h>
 #include <signal.h>
 
 #include "control/crash.h"
 
 #if HAK_INTERPOSE && !HAK_SANITIZED && defined(__GLIBC__)
 
-/* The C library's functions have other names beside these, so nothing is looked up, and all is as async-signal-safe as it was. */
+/* The C library's, by another name. */
 extern int __sigaction(int number, const struct sigaction *new, struct sigaction *old);
+
+typedef int setter(int number, const struct sigaction *new, struct sigaction *old);
+typedef __sighandler_t handler_setter(int number, __sighandler_t new);
+
+/* Who comes next, which may be another library that looks at signals (Java's libjsig). NULL: not looked for yet. Whoever looks finds
+ * the same. */
+static _Atomic(void *) next_sigaction, next_signal, next_sysv_signal;
+
+static HAK_COLD void *find_next(_Atomic(void *) *next, const char *name, void *otherwise)
+{
+    int saved = errno;
+    void *found = dlsym(RTLD_NEXT, name);
+    store_relaxed(next, found != NULL ? found : otherwise);
+    errno = saved;
+    return load_relaxed(next);
+}
+
+static void *next_of(_Atomic(void *) *next, const char *name, void *otherwise)
+{
+    void *known = load_relaxed(next);
+    return HAK_LIKELY(known != NULL) ? known : find_next(next, name, otherwise);
+}
 
 HAK_EXPORT int sigaction(int number, const struct sigaction *new, struct sigaction *old)
 {
-    int result = __sigaction(number, new, old);
+    setter *next = (setter *)next_of(&next_sigaction, "sigaction", (void *)__sigaction);
+    int result = next(number, new, old);
     if (result == 0 && old != NULL && crash_is_handler((uintptr_t)old->sa_handler))
         *old = (struct sigaction){.sa_handler = SIG_DFL};
     return result;
 }
 
-static __sighandler_t shown(__sighandler_t old)
+static __sighandler_t set_handler(void *next, int number, __sighandler_t new)
 {
+    __sighandler_t old = ((handler_setter *)next)(number, new);
     return crash_is_handler((uintptr_t)old) ? SIG_DFL : old;
 }
 
 HAK_EXPORT __sighandler_t signal(int number, __sighandler_t new)
 {
-    return shown(ssignal(number, new));
+    return set_handler(next_of(&next_signal, "signal", (void *)ssignal), number, new);
 }
 
 /* What `signal` is in programs that ask for System V's or X/Open's. */
 HAK_EXPORT __sighandler_t __sysv_signal(int number, __sighandler_t new)
 {
-    return shown(sysv_signal(number, new));
+    return set_handler(next_of(&next_sysv_signal, "__sysv_signal", (void *)sysv_signal), number,
+                       new);
 }
 
 #endif

@@ -33,7 +33,9 @@ enum {
 
 /* The one thread that reports. */
 static struct {
-    _Atomic int process; /* in which it does; what a child of vfork says is not the parent's */
+    _Atomic int
+        process; /* in which it does; what a child of vfork says is not the parent's. 0: none */
+    _Atomic long thread;
     _Atomic bool done;
 } reporter;
 
@@ -46,16 +48,37 @@ static const char *signal_name(int number)
 
 static bool is_mute; /* the reporter's: nobody reads, or standard error is not for lines */
 
-/* Where a program has closed standard error a file of its own may have got the number. One that can be read, or that goes on behind
- * where a line would be written, is no log, and keeps what it has. */
+static struct {
+    dev_t device;
+    ino_t file;
+} stderr_then; /* at the start; 0, 0: there was none */
+
+static void note_stderr(void)
+{
+    struct stat s;
+    if (syscall(SYS_fstat, STDERR_FILENO, &s) == 0) {
+        stderr_then.device = s.st_dev;
+        stderr_then.file = s.st_ino;
+    }
+}
+
+/* Whether what has the number of standard error, and had another at the start or none, looks like a log: a file, disk or connection of the
+ * program's keeps what it has. */
+static bool looks_like_log(const struct stat *s)
+{
+    if (!S_ISREG(s->st_mode))
+        return !S_ISBLK(s->st_mode) && !S_ISSOCK(s->st_mode);
+    long flags = syscall(SYS_fcntl, STDERR_FILENO, F_GETFL);
+    return (flags & O_APPEND) != 0 ||
+           ((flags & O_ACCMODE) == O_WRONLY &&
+            syscall(SYS_lseek, STDERR_FILENO, 0, SEEK_CUR) >= s->st_size);
+}
+
 static bool is_for_lines(void)
 {
     struct stat s;
-    if (syscall(SYS_fstat, STDERR_FILENO, &s) != 0 || !S_ISREG(s.st_mode))
-        return true;
-    long flags = syscall(SYS_fcntl, STDERR_FILENO, F_GETFL);
-    return (flags & O_APPEND) != 0 || ((flags & O_ACCMODE) == O_WRONLY &&
-                                       syscall(SYS_lseek, STDERR_FILENO, 0, SEEK_CUR) >= s.st_size);
+    return syscall(SYS_fstat, STDERR_FILENO, &s) != 0 ||
+           (s.st_dev == stderr_then.device && s.st_ino == stderr_then.file) || looks_like_log(&s);
 }
 
 /* Whether a line can be written at once: who waits for this process to end may not read meanwhile. What the wait has left of its
@@ -64,8 +87,8 @@ static bool can_say(void)
 {
     static struct timespec left = {.tv_sec = STUCK_S};
     struct pollfd p = {.fd = STDERR_FILENO, .events = POLLOUT};
-    is_mute =
-        is_mute || syscall(SYS_ppoll, &p, 1, &left, NULL, 0) != 1 || (p.revents & POLLOUT) == 0;
+    long got = is_mute ? 0 : syscall(SYS_ppoll, &p, 1, &left, NULL, 0);
+    is_mute = got == 0 || (got > 0 && (p.revents & POLLOUT) == 0); /* a filter's answer is none */
     return !is_mute;
 }
 
@@ -277,9 +300,12 @@ static void report(int number, const siginfo_t *info, const void *context)
 static bool report_begins(void)
 {
     int process = (int)getpid(), before = load_relaxed(&reporter.process);
-    if (before == process || !atomic_compare_exchange_strong(&reporter.process, &before, process))
-        return false;
+    do {
+        if (before == process)
+            return false;
+    } while (!atomic_compare_exchange_weak(&reporter.process, &before, process));
     store_relaxed(&reporter.done, false);
+    store_relaxed(&reporter.thread, syscall(SYS_gettid));
     is_mute = !is_for_lines();
     return true;
 }
@@ -292,8 +318,21 @@ static void report_ends(void)
 /* Another thread reports: ending the process now would cut it short. */
 static void await_report(void)
 {
+    if (load_relaxed(&reporter.thread) == syscall(SYS_gettid))
+        return; /* a fault in its own report */
     for (int i = 0; i < WAIT_STEPS && !load_acquire(&reporter.done); i++)
         os_sleep_ms(WAIT_STEP_MS);
+}
+
+/* Not by way of others who look at what the program does with signals. */
+static int set_action(int number, const struct sigaction *new, struct sigaction *old)
+{
+#ifdef __GLIBC__
+    extern int __sigaction(int, const struct sigaction *, struct sigaction *);
+    return __sigaction(number, new, old);
+#else
+    return sigaction(number, new, old);
+#endif
 }
 
 /* On return a fault repeats, now with the default disposition; what was sent must be sent once more. */
@@ -302,9 +341,10 @@ static void die_as_before(int number, siginfo_t *info)
     struct sigaction standard;
     memset(&standard, 0, sizeof standard);
     standard.sa_handler = SIG_DFL;
-    sigaction(number, &standard, NULL);
-    if (!is_fault(number, info))
-        syscall(SYS_rt_tgsigqueueinfo, getpid(), syscall(SYS_gettid), number, info);
+    if (set_action(number, &standard, NULL) != 0 ||
+        (!is_fault(number, info) &&
+         syscall(SYS_rt_tgsigqueueinfo, getpid(), syscall(SYS_gettid), number, info) != 0))
+        syscall(SYS_exit_group, 128 + number); /* a filter refuses it */
 }
 
 /* All signals are blocked. A fault in here therefore ends the process at once, by the same signal as a rule. */
@@ -333,6 +373,7 @@ static HAK_COLD void after_fatal(uintptr_t address)
     if (p.kind != PLACE_FOREIGN)
         say_place("the address", " is", &p);
     report_ends();
+    store_relaxed(&reporter.process, 0); /* a handler of the program's may go on */
 }
 
 bool crash_is_handler(uintptr_t handler)
@@ -340,15 +381,11 @@ bool crash_is_handler(uintptr_t handler)
     return handler == (uintptr_t)on_crash;
 }
 
-static void install(int number)
+static void install(const struct sigaction *action, int number)
 {
-    struct sigaction old, new;
-    memset(&new, 0, sizeof new);
-    new.sa_sigaction = on_crash;
-    new.sa_flags = SA_SIGINFO | SA_ONSTACK;
-    sigfillset(&new.sa_mask);
-    if (sigaction(number, &new, &old) == 0 && old.sa_handler != SIG_DFL)
-        sigaction(number, &old, NULL); /* seldom: a library that started earlier has one */
+    struct sigaction old;
+    if (set_action(number, action, &old) == 0 && old.sa_handler != SIG_DFL)
+        set_action(number, &old, NULL); /* seldom: a library that started earlier has one */
 }
 
 /* Programs in Go that have parts in C show this. Go's runtime asks the kernel itself for the handler that it replaces, and hands on to it what
@@ -360,6 +397,12 @@ void crash_install(void)
     os_follow_fatal(after_fatal);
     if (_cgo_topofstack != NULL)
         return;
-    install(SIGSEGV);
-    install(SIGBUS);
+    note_stderr();
+    struct sigaction action;
+    memset(&action, 0, sizeof action);
+    action.sa_sigaction = on_crash;
+    action.sa_flags = SA_SIGINFO | SA_ONSTACK;
+    sigfillset(&action.sa_mask);
+    install(&action, SIGSEGV);
+    install(&action, SIGBUS);
 }

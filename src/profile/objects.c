@@ -135,7 +135,7 @@ static bool loaded_headers(uintptr_t pc, struct headers *h)
 
 /* ---- where the code of loaded objects is ----
  * What a wrong frame pointer leads to may be an address in an object that another thread closes at this moment, so a header is read
- * once, and then no more. A row is claimed by an exchange of its key and published by a store of it (release, acquire), and never
+ * once, as long as there is a row. A row is claimed by an exchange of its key and published by a store of it (release, acquire), and never
  * changed. An object of the same place and size that comes after it may have its code elsewhere: then the walk is wrong about what is code,
  * but reads nothing. */
 enum { ROWS = 16, CLAIMED = 1 };

@@ -103,9 +103,19 @@ def check_stdout(as_json: bool = False, **files: Path | None) -> None:
 
 def check_input(target: str, **files: Path | None) -> None:
     """What is read is not to be what is written."""
+    if not _is_there(Path(target)):  # a process number
+        return
     _check_names(
         [(target, Path(target))] + [(f"--{name}", p) for name, p in files.items() if p is not None]
     )
+
+
+def _is_there(path: Path) -> bool:
+    """No file has a name that is too long."""
+    try:
+        return path.exists()
+    except OSError:
+        return False
 
 
 def _check_names(files: Sequence[tuple[str, Path]]) -> None:
@@ -113,7 +123,7 @@ def _check_names(files: Sequence[tuple[str, Path]]) -> None:
     seen: dict[Path, str] = {}
     for what, path in files:
         place = path.resolve()
-        if path == STDOUT or (place.exists() and not place.is_file()):
+        if path == STDOUT or (_is_there(place) and not place.is_file()):
             continue
         if place in seen:
             raise click.UsageError(

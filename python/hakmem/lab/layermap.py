@@ -79,6 +79,7 @@ RULES = (
     Rule("pool", "super/super.c"),
     Rule("pool", "super/huge.c"),
     Rule("pool", "region/region.c"),
+    Rule("pool", "region/arrays.c"),
     Rule("pool", "region/free_map.c"),
     Rule("pool", "pages/pages.c"),
     Rule("pool", "big/"),

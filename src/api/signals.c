@@ -9,11 +9,9 @@
 #include <signal.h>
 
 #include "control/crash.h"
+#include "os/os.h"
 
 #if HAK_INTERPOSE && !HAK_SANITIZED && defined(__GLIBC__)
-
-/* The C library's, by another name. */
-extern int __sigaction(int number, const struct sigaction *new, struct sigaction *old);
 
 typedef int setter(int number, const struct sigaction *new, struct sigaction *old);
 typedef __sighandler_t handler_setter(int number, __sighandler_t new);
@@ -26,9 +24,11 @@ static HAK_COLD void *find_next(_Atomic(void *) *next, const char *name, void *o
 {
     int saved = errno;
     void *found = dlsym(RTLD_NEXT, name);
-    store_relaxed(next, found != NULL ? found : otherwise);
+    if (found == NULL)
+        found = otherwise;
+    store_relaxed(next, found);
     errno = saved;
-    return load_relaxed(next);
+    return found;
 }
 
 static void *next_of(_Atomic(void *) *next, const char *name, void *otherwise)
@@ -39,7 +39,7 @@ static void *next_of(_Atomic(void *) *next, const char *name, void *otherwise)
 
 HAK_EXPORT int sigaction(int number, const struct sigaction *new, struct sigaction *old)
 {
-    setter *next = (setter *)next_of(&next_sigaction, "sigaction", (void *)__sigaction);
+    setter *next = (setter *)next_of(&next_sigaction, "sigaction", (void *)os_sigaction);
     int result = next(number, new, old);
     if (result == 0 && old != NULL && crash_is_handler((uintptr_t)old->sa_handler))
         *old = (struct sigaction){.sa_handler = SIG_DFL};

@@ -31,10 +31,9 @@ enum {
     STUCK_S = 1 /* for who reads standard error, in all: the kernel subtracts */
 };
 
-/* The one thread that reports. */
+/* The one thread that reports, by its process as well: what a child of vfork says is not its parent's. */
 static struct {
-    _Atomic int
-        process; /* in which it does; what a child of vfork says is not the parent's. 0: none */
+    _Atomic int process; /* 0: none */
     _Atomic long thread;
     _Atomic bool done;
 } reporter;
@@ -324,24 +323,13 @@ static void await_report(void)
         os_sleep_ms(WAIT_STEP_MS);
 }
 
-/* Not by way of others who look at what the program does with signals. */
-static int set_action(int number, const struct sigaction *new, struct sigaction *old)
-{
-#ifdef __GLIBC__
-    extern int __sigaction(int, const struct sigaction *, struct sigaction *);
-    return __sigaction(number, new, old);
-#else
-    return sigaction(number, new, old);
-#endif
-}
-
 /* On return a fault repeats, now with the default disposition; what was sent must be sent once more. */
 static void die_as_before(int number, siginfo_t *info)
 {
     struct sigaction standard;
     memset(&standard, 0, sizeof standard);
     standard.sa_handler = SIG_DFL;
-    if (set_action(number, &standard, NULL) != 0 ||
+    if (os_sigaction(number, &standard, NULL) != 0 ||
         (!is_fault(number, info) &&
          syscall(SYS_rt_tgsigqueueinfo, getpid(), syscall(SYS_gettid), number, info) != 0))
         syscall(SYS_exit_group, 128 + number); /* a filter refuses it */
@@ -373,7 +361,8 @@ static HAK_COLD void after_fatal(uintptr_t address)
     if (p.kind != PLACE_FOREIGN)
         say_place("the address", " is", &p);
     report_ends();
-    store_relaxed(&reporter.process, 0); /* a handler of the program's may go on */
+    /* A handler of the program's may go on. Release: pairs with the exchange by which the next one begins. */
+    store_release(&reporter.process, 0);
 }
 
 bool crash_is_handler(uintptr_t handler)
@@ -384,8 +373,8 @@ bool crash_is_handler(uintptr_t handler)
 static void install(const struct sigaction *action, int number)
 {
     struct sigaction old;
-    if (set_action(number, action, &old) == 0 && old.sa_handler != SIG_DFL)
-        set_action(number, &old, NULL); /* seldom: a library that started earlier has one */
+    if (os_sigaction(number, action, &old) == 0 && old.sa_handler != SIG_DFL)
+        os_sigaction(number, &old, NULL); /* seldom: a library that started earlier has one */
 }
 
 /* Programs in Go that have parts in C show this. Go's runtime asks the kernel itself for the handler that it replaces, and hands on to it what

@@ -68,6 +68,7 @@ struct file {
     bool whole; /* nothing is missing; else errno says why */
 };
 
+/* By number, as in os.c. */
 static void put(struct file *f, const void *bytes, size_t length)
 {
     const char *from = bytes;

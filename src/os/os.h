@@ -123,6 +123,20 @@ struct write_signals {
 void os_hold_write_signals(struct write_signals *s);
 void os_drop_write_signals(const struct write_signals *s);
 
+/* The C library's sigaction, whoever else has one of that name. */
+#ifdef __GLIBC__
+extern int __sigaction(int number, const struct sigaction *new, struct sigaction *old);
+HAK_INLINE int os_sigaction(int number, const struct sigaction *new, struct sigaction *old)
+{
+    return __sigaction(number, new, old);
+}
+#else
+HAK_INLINE int os_sigaction(int number, const struct sigaction *new, struct sigaction *old)
+{
+    return sigaction(number, new, old);
+}
+#endif
+
 /* Whether the descriptor is one of a file at all. */
 bool os_is_open(int fd);
 

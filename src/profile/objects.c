@@ -120,7 +120,7 @@ bool object_is_own(uintptr_t pc)
 #ifdef DLFO_EH_SEGMENT_TYPE
 #pragma weak _dl_find_object
 
-/* A program may have taken the right to read it from its own header. */
+/* The program may have made it unreadable. */
 static bool headers_of(const struct dl_find_object *found, struct headers *h)
 {
     return os_may_read(found->dlfo_map_start) && headers_at(found->dlfo_map_start, h);
@@ -166,33 +166,32 @@ static void read_code(const struct dl_find_object *found, struct code *c)
         if (p->p_type != PT_LOAD || (p->p_flags & PF_X) == 0)
             continue;
         uintptr_t start = h.bias + p->p_vaddr, end = start + p->p_filesz;
-        c->start = start < c->start ? start : c->start;
-        c->end = end > c->end ? end : c->end;
+        c->start = least_of(c->start, start);
+        c->end = largest_of(c->end, end);
     }
 }
 
 static void find_code(const struct dl_find_object *found, struct code *c)
 {
-    uintptr_t key = key_of(found), none = 0;
+    uintptr_t key = key_of(found), there = CLAIMED, none = 0;
+    struct code *row = rows;
     for (uint32_t i = 0; i < ROWS; i++) {
-        struct code *row = &rows[(key / FIRST_PAGE + i) % ROWS];
-        uintptr_t there = load_acquire(&row->key);
-        if (there == key) {
-            c->start = row->start;
-            c->end = row->end;
-            return;
-        }
-        if (there != 0)
-            continue;
-        read_code(found, c);
-        if (atomic_compare_exchange_strong(&row->key, &none, CLAIMED)) {
-            row->start = c->start;
-            row->end = c->end;
-            store_release(&row->key, key);
-        }
+        row = &rows[(key / FIRST_PAGE + i) % ROWS];
+        there = load_acquire(&row->key);
+        if (there == key || there == 0)
+            break;
+    }
+    if (there == key) {
+        c->start = row->start;
+        c->end = row->end;
         return;
     }
     read_code(found, c);
+    if (there == 0 && atomic_compare_exchange_strong(&row->key, &none, CLAIMED)) {
+        row->start = c->start;
+        row->end = c->end;
+        store_release(&row->key, key);
+    }
 }
 
 static bool loaded_code(uintptr_t pc, struct object *o)

@@ -84,7 +84,7 @@ bool arrays_choose(uintptr_t at, size_t granules)
     return os_map_to_read(arrays.words_at - slabs, slabs + words_need(granules)) == OS_OK;
 }
 
-HAK_NOINLINE bool arrays_reserve(size_t granules)
+bool arrays_reserve(size_t granules)
 {
     size_t size = arrays_need(granules) + UNIT_SIZE;
     char *got = os_reserve(size);

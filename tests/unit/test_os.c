@@ -55,6 +55,21 @@ static void failures_keep_errno(void **state)
     assert_int_equal(errno, 4711);
 }
 
+/* Before Linux 5.14 the kernel does not tell, and all may be read. */
+static void what_may_be_read(void **state)
+{
+    (void)state;
+    size_t page = os_page_size();
+    char *at = mmap(NULL, page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(at != MAP_FAILED);
+    bool tells = madvise(at, page, 22 /* MADV_POPULATE_READ */) == 0;
+    assert_true(os_may_read(at + page - 1));
+    assert_int_equal(mprotect(at, page, PROT_NONE), 0);
+    assert_int_equal(os_may_read(at), !tells);
+    assert_int_equal(munmap(at, page), 0);
+    assert_int_equal(os_may_read(at), !tells);
+}
+
 static void purged_pages_read_as_zeros(void **state)
 {
     (void)state;
@@ -315,6 +330,7 @@ int main(void)
         cmocka_unit_test(map_at_gives_the_exact_place),
         cmocka_unit_test(map_at_leaves_others_alone),
         cmocka_unit_test(failures_keep_errno),
+        cmocka_unit_test(what_may_be_read),
         cmocka_unit_test(purged_pages_read_as_zeros),
         cmocka_unit_test(move_takes_the_content_along),
         cmocka_unit_test(format_knows_its_conversions),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hakmem.commands.options import check_stdout, file_path, view_option
+from hakmem.commands.options import check_outputs, file_path, view_option
 from hakmem.errors import HakmemError
 from hakmem.written import say_written, write_file
 
@@ -54,7 +54,7 @@ def diff(
     from hakmem.insight.compare import changes, diff_page, folded
     from hakmem.insight.views import view_of
 
-    check_stdout(as_json, html=html, collapsed=collapsed)
+    check_outputs(as_json, read=[before, after], html=html, collapsed=collapsed)
     view = view_of(view_name)
     old, new = _side(before), _side(after)
     found = changes(old, new, view)

@@ -90,47 +90,41 @@ def file_path(exists: bool = False) -> click.Path:
     return FilePath(dir_okay=False, exists=exists, path_type=Path)
 
 
-def check_stdout(as_json: bool = False, **files: Path | None) -> None:
-    """Two documents in one stream are none."""
-    named = [f"--{name} -" for name, path in files.items() if path == STDOUT]
-    named += ["--json"] * as_json
-    if len(named) > 1:
+def check_outputs(as_json: bool = False, read: Sequence[str] = (), **files: Path | None) -> None:
+    """Two documents in one stream or file are none, nor is one over the profile that is read."""
+    named = {f"--{name}": path for name, path in files.items() if path is not None}
+    printed = [f"{name} -" for name, path in named.items() if path == STDOUT]
+    printed += ["--json"] * as_json
+    if len(printed) > 1:
         raise click.UsageError(
-            f"{', '.join(named)}: standard output takes one of them; name files for the others"
+            f"{', '.join(printed)}: standard output takes one of them; name files for the others"
         )
-    _check_names([(f"--{name}", path) for name, path in files.items() if path is not None])
+    # Both sides of a comparison may be one file.
+    seen = {Path(target).resolve(): target for target in read if _is_file(Path(target))}
+    for name, path in named.items():
+        place = path.resolve()
+        if place in seen:
+            raise click.UsageError(
+                f"{name} and {seen[place]} are the same file, '{legible(str(path))}': "
+                "name another one"
+            )
+        if path != STDOUT and not _is_device(place):
+            seen[place] = name
 
 
-def check_input(target: str, **files: Path | None) -> None:
-    """What is read is not to be what is written."""
-    if not _is_there(Path(target)):  # a process number
-        return
-    _check_names(
-        [(target, Path(target))] + [(f"--{name}", p) for name, p in files.items() if p is not None]
-    )
-
-
-def _is_there(path: Path) -> bool:
-    """No file has a name that is too long."""
+def _is_file(path: Path) -> bool:
+    """A process number is none, nor what no file could be called."""
     try:
-        return path.exists()
+        return path.is_file()
     except OSError:
         return False
 
 
-def _check_names(files: Sequence[tuple[str, Path]]) -> None:
-    """Only the last of two would stay."""
-    seen: dict[Path, str] = {}
-    for what, path in files:
-        place = path.resolve()
-        if path == STDOUT or (_is_there(place) and not place.is_file()):
-            continue
-        if place in seen:
-            raise click.UsageError(
-                f"{what} and {seen[place]} are the same file, '{legible(str(path))}': "
-                "name another one"
-            )
-        seen[place] = what
+def _is_device(path: Path) -> bool:
+    try:
+        return path.exists() and not path.is_file()
+    except OSError:
+        return False
 
 
 def output_options(command: Command) -> Command:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from hakmem.commands.options import check_stdout
+from hakmem.commands.options import check_outputs
 from hakmem.lab.model import Results
 from hakmem.terminal import say
 from hakmem.written import STDOUT, try_file, write_file
@@ -26,7 +26,7 @@ class Targets:
 
     def check(self) -> None:
         """Before minutes are spent: whether all of it can be written."""
-        check_stdout(json=self.json_file, html=self.html, markdown=self.markdown)
+        check_outputs(json=self.json_file, html=self.html, markdown=self.markdown)
         for path in (self.json_file, self.html, self.markdown):
             if path is not None:
                 try_file(path)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from hakmem.commands.options import check_input, check_stdout, file_path, view_option
+from hakmem.commands.options import check_outputs, file_path, view_option
 
 EXAMPLES = """\b
 Examples:
@@ -54,10 +54,15 @@ def report(
     from hakmem.insight.outputs import Files, present
     from hakmem.insight.profile import profile_of
 
-    check_stdout(
-        as_json, html=html, pprof=pprof, collapsed=collapsed, speedscope=speedscope, save=save
+    check_outputs(
+        as_json,
+        read=[target],
+        html=html,
+        pprof=pprof,
+        collapsed=collapsed,
+        speedscope=speedscope,
+        save=save,
     )
-    check_input(target, html=html, pprof=pprof, collapsed=collapsed, speedscope=speedscope)
     if save is not None:
         from hakmem.insight.keeping import keep
 

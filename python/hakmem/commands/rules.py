@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from hakmem.cli import examples, program_name
-from hakmem.commands.options import check_stdout, file_path
+from hakmem.commands.options import check_outputs, file_path
 from hakmem.errors import HakmemError
 from hakmem.insight.printing import printed
 from hakmem.insight.rules import Known, fitting, merged, rules_of, rules_table, rules_text
@@ -37,7 +37,7 @@ def rules(as_json: bool, output: Path | None, sources: tuple[str, ...]) -> int:
     together know. A run of the same program with the setting rules:FILE begins with that and need
     not learn it anew.
     """
-    check_stdout(as_json, output=output)
+    check_outputs(as_json, output=output)
     known = merged(map(rules_of, sources))
     if not known:
         raise HakmemError(

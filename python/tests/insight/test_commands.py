@@ -336,6 +336,9 @@ def test_a_file_is_written_once(hakmem: Run, file: Path, tmp_path: Path) -> None
     assert f"--html and {file} are the same file" in over.stderr.replace("\n", " ")
     assert file.read_bytes() == before
     assert not Path(out).exists()
+    compared = hakmem("diff", file, file, "--collapsed", str(file))
+    assert compared.returncode == 2
+    assert file.read_bytes() == before
     both = hakmem("report", file, "--html", "/dev/null", "--pprof", "/dev/null")
     assert both.returncode == 0, both.stderr
 

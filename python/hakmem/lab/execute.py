@@ -9,10 +9,12 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
+from types import FrameType
 from typing import IO
 
 from hakmem.clone import Clone
@@ -81,6 +83,39 @@ def ensure_launcher(folder: Path) -> Path:
     raise HakmemError(f"{compiler} cannot compile {LAUNCHER_SOURCE}:\n{result.stderr.strip()}")
 
 
+@contextmanager
+def interruptions_held() -> Iterator[None]:
+    """Ctrl-C, and being told to end, wait until what begins or is removed in here is."""
+    signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    came: list[int] = []
+    usual: dict[int, Callable[[int, FrameType | None], object]] = {}
+    if threading.current_thread() is threading.main_thread():
+        usual = {n: handler for n in signals if callable(handler := signal.getsignal(n))}
+    for number in usual:
+        signal.signal(number, lambda number, _: came.append(number))
+    try:
+        yield
+    finally:
+        for n, handler in usual.items():
+            signal.signal(n, handler)
+    if came:
+        usual[came[0]](came[0], None)
+
+
+@contextmanager
+def scratch_folder() -> Iterator[Path]:
+    """An empty folder for a run, of which nothing stays, whenever Ctrl-C comes."""
+    place = None
+    try:
+        with interruptions_held():
+            place = tempfile.mkdtemp(prefix="hakmem-lab-")
+        yield Path(place)
+    finally:
+        if place is not None:
+            with interruptions_held():
+                shutil.rmtree(place)
+
+
 def environment_for(case: Case, arm: Arm, base: Mapping[str, str]) -> dict[str, str]:
     """The surroundings of a run: the user's, less every setting of an allocator, plus the arm's."""
     plain = {k: v for k, v in base.items() if not ALLOCATOR_VARIABLE.fullmatch(k)}
@@ -122,8 +157,8 @@ class Executor:
         on_start: Callable[[int], None] | None = None,
     ) -> Sample:
         """One run as a sample; `on_start` gets the process number while the run goes on."""
-        with tempfile.TemporaryDirectory(prefix="hakmem-lab-") as place:
-            folder = Path(place) / "run"
+        with scratch_folder() as place:
+            folder = place / "run"
             folder.mkdir()
             if case.prepare is not None:
                 case.prepare(folder)
@@ -149,18 +184,23 @@ class Executor:
         order = [str(self.launcher), "-t", str(case.timeout_s), "-o", str(output)]
         order += ["-e", str(errors), *(["-r"] if fixed_layout else [])]
         order += ["-c", str(cpu)] if cpu is not None else []
-        process = subprocess.Popen(
-            [*order, "--", *wrapper, *case.command],
-            # The user's own command runs where the user is.
-            cwd=None if case.group == "command" else folder,
-            env=environment_for(case, arm, self.environment),
-            stdin=_own_input() if case.group == "command" else subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        with process:
+        process = None
+        try:
+            with interruptions_held():
+                process = subprocess.Popen(
+                    [*order, "--", *wrapper, *case.command],
+                    # The user's own command runs where the user is.
+                    cwd=None if case.group == "command" else folder,
+                    env=environment_for(case, arm, self.environment),
+                    stdin=_own_input() if case.group == "command" else subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    text=True,
+                )
             report = _follow(process, on_start)
+        finally:
+            if process is not None:
+                _end(process)
         figures = _figures(report)
         if figures.get("too_much"):
             return Outcome(figures, b"", "")
@@ -199,17 +239,20 @@ def _own_input() -> int | IO[bytes]:
 
 
 def _follow(process: subprocess.Popen[str], on_start: Callable[[int], None] | None) -> str:
-    """Reads the launcher's report; on an interruption nothing of the run is left behind."""
+    """Reads the launcher's report."""
     assert process.stdout is not None
-    try:
-        first = process.stdout.readline()
-        started = FIGURE.fullmatch(first.strip())
-        if on_start is not None and started:
-            on_start(int(started[2]))
-        # Ends when the launcher does, and that keeps the time limit. communicate() would lose what
-        # is in the buffer behind the first line.
-        return first + process.stdout.read()
-    finally:
+    first = process.stdout.readline()
+    started = FIGURE.fullmatch(first.strip())
+    if on_start is not None and started:
+        on_start(int(started[2]))
+    # Ends when the launcher does, and that keeps the time limit. communicate() would lose what
+    # is in the buffer behind the first line.
+    return first + process.stdout.read()
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """On an interruption nothing of the run is left behind."""
+    with process:
         if process.poll() is None:
             # The launcher takes the whole session of the command with it.
             process.send_signal(signal.SIGTERM)

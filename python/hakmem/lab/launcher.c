@@ -129,6 +129,7 @@ static int wait_leader(const struct order *order, pid_t leader, const sigset_t *
             kill(-leader, SIGKILL);
             /* The one told to stop so early that the child is not in a session of its own yet. */
             kill(leader, SIGKILL);
+            wait4(leader, status, 0, usage); /* or it would make its files while they are removed */
             exit(OWN_FAILURE);
         }
     }

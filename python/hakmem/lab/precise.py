@@ -8,7 +8,6 @@ be compared. Threads take turns under valgrind, so only single-threaded cases ha
 
 import re
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
@@ -16,7 +15,7 @@ from os import sched_getaffinity
 from pathlib import Path
 
 from hakmem.errors import HakmemError
-from hakmem.lab.execute import Executor, Outcome
+from hakmem.lab.execute import Executor, Outcome, scratch_folder
 from hakmem.lab.model import Arm, Case, Row, row_for
 
 CACHES = ("--I1=32768,8,64", "--D1=32768,8,64", "--LL=8388608,16,64")
@@ -91,10 +90,10 @@ def _rows(case: Case, arm: Arm, executor: Executor) -> list[Row]:
 
 def _count(case: Case, words: Sequence[str], arm: Arm, executor: Executor) -> Count:
     short = replace(case, command=(case.command[0], *words), timeout_s=TIMEOUT_S)
-    with tempfile.TemporaryDirectory(prefix="hakmem-lab-") as place:
-        folder = Path(place) / "run"
+    with scratch_folder() as place:
+        folder = place / "run"
         folder.mkdir()
-        profile = Path(place) / "callgrind"
+        profile = place / "callgrind"
         valgrind = ["valgrind", "--quiet", "--tool=callgrind", "--cache-sim=yes", *CACHES]
         outcome = executor.launch(
             short,

@@ -1,9 +1,11 @@
 """Single runs: what they cost, how they fail, and what they see of the user's environment."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,7 +14,14 @@ import pytest
 
 from hakmem.errors import HakmemError
 from hakmem.lab import execute
-from hakmem.lab.execute import Executor, ensure_launcher, environment_for, preload_problem
+from hakmem.lab.execute import (
+    Executor,
+    ensure_launcher,
+    environment_for,
+    interruptions_held,
+    preload_problem,
+    scratch_folder,
+)
 from hakmem.lab.model import Arm, Case
 from hakmem.lab.timeline import Watch
 
@@ -224,3 +233,33 @@ def test_memory_over_time(executor: Executor) -> None:
     seen.stop()
     assert seen.times == sorted(seen.times)
     assert len(seen.times) == len(seen.sizes)
+
+
+def test_what_has_begun_is_known_before_an_interruption() -> None:
+    usual = signal.signal(signal.SIGINT, signal.default_int_handler)
+    begun = False
+    try:
+        with pytest.raises(KeyboardInterrupt), interruptions_held():
+            signal.raise_signal(signal.SIGINT)
+            begun = True
+        assert signal.getsignal(signal.SIGINT) == signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, usual)
+    assert begun
+
+
+def test_no_scratch_folder_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    rmtree, usual = shutil.rmtree, signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def interrupted(place: str) -> None:
+        signal.raise_signal(signal.SIGINT)
+        rmtree(place)
+
+    monkeypatch.setattr(shutil, "rmtree", interrupted)
+    try:
+        with pytest.raises(KeyboardInterrupt), scratch_folder() as place:
+            (place / "file").touch()
+    finally:
+        signal.signal(signal.SIGINT, usual)
+    assert list(tmp_path.iterdir()) == []

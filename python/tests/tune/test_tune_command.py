@@ -99,7 +99,8 @@ def test_command_that_fails_is_shown(tune: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize("told_by", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_interrupted_on_a_terminal(tune: Run, tmp_path: Path, told_by: signal.Signals) -> None:
     """Shows the arms while it runs; each of these ends it with what is known by then."""
-    count = tmp_path / "count"
+    count, scratch = tmp_path / "count", tmp_path / "scratch"
+    scratch.mkdir()
     controller, terminal = pty.openpty()
     words = ["--library", LIBRARY, "--output", tmp_path / "t.env", "--budget", "5m", "--only", "re"]
     # From the eighth on runs are slow, so that no leader is clear before the signal comes.
@@ -111,7 +112,7 @@ def test_interrupted_on_a_terminal(tune: Run, tmp_path: Path, told_by: signal.Si
         stdout=subprocess.PIPE,
         stderr=terminal,
         text=True,
-        env=os.environ | {"CLONE_OF_HAKMEM": str(ROOT), "TERM": "xterm"},
+        env=os.environ | {"CLONE_OF_HAKMEM": str(ROOT), "TERM": "xterm", "TMPDIR": str(scratch)},
     )
     os.close(terminal)
     seen = b""
@@ -129,6 +130,7 @@ def test_interrupted_on_a_terminal(tune: Run, tmp_path: Path, told_by: signal.Si
     output, _ = process.communicate(timeout=120)
     os.close(controller)
     assert process.returncode == 130
+    assert list(scratch.iterdir()) == []
     assert "because it was interrupted" in output
     assert "\x1b[" in seen.decode()
     parse_profile((tmp_path / "t.env").read_text(), "t.env")

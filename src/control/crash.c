@@ -100,6 +100,9 @@ static void say(const char *format, ...)
     va_end(args);
 }
 
+#ifdef DLFO_STRUCT_HAS_EH_DBASE
+#pragma weak _dl_find_object
+
 /* Of a path. */
 static const char *last_part(const char *path)
 {
@@ -107,12 +110,9 @@ static const char *last_part(const char *path)
     return slash != NULL ? slash + 1 : path;
 }
 
-/* Names the place in a file that an address of code has, without locks; false if it has none. glibc 2.35 and
- * later can tell. */
+/* Names the place in a file that an address of code has, without locks; false if it has none. */
 static bool code_text(uintptr_t at, char *out, size_t room)
 {
-#ifdef DLFO_STRUCT_HAS_EH_DBASE
-#pragma weak _dl_find_object
     struct dl_find_object found;
     if (_dl_find_object == NULL || _dl_find_object((void *)at, &found) != 0)
         return false;
@@ -120,11 +120,18 @@ static bool code_text(uintptr_t at, char *out, size_t room)
     const char *path = *l->l_name != '\0' ? l->l_name : (const char *)getauxval(AT_EXECFN);
     os_format(out, room, "%s+%p", path != NULL ? last_part(path) : "?", at - l->l_addr);
     return true;
+}
+
 #else
+
+/* Other C libraries, and glibc before 2.35, cannot tell without locks. */
+static bool code_text(uintptr_t at, char *out, size_t room)
+{
     (void)at, (void)out, (void)room;
     return false;
-#endif
 }
+
+#endif
 
 /* Whose call it was, for blocks that the profile has sampled. */
 static void say_trace(const char *what, const struct trace *t)

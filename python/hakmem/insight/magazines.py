@@ -9,7 +9,7 @@ may reserve it to root (Yama).
 import os
 import struct
 
-from hakmem.insight.area import Area, number
+from hakmem.insight.area import Area, Row, number, numbers
 from hakmem.insight.smaps import proc
 
 POINTER = 8
@@ -37,10 +37,23 @@ def read_lengths(pid: int, area: Area) -> Lengths | None:
             for row in area.table("heaps").rows():
                 heap = number(row, "address")
                 data = os.pread(memory.fileno(), size, heap + at)
+                if len(data) != size:  # it is just being unmapped
+                    return None
                 found[heap] = lengths_in(data, stride)
     except OSError:
         return None
     return found
+
+
+def at_this_moment(rows: list[Row], lengths: Lengths | None) -> list[Row]:
+    """Rows of heaps with these lengths instead of the area's."""
+    return rows if lengths is None else [_with_lengths(row, lengths) for row in rows]
+
+
+def _with_lengths(row: Row, lengths: Lengths) -> Row:
+    words = list(numbers(row, "by_class"))
+    words[3::4] = lengths.get(number(row, "address"), words[3::4])
+    return row | {"by_class": tuple(words)}
 
 
 def read_unsent(pid: int, area: Area) -> int:

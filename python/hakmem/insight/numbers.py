@@ -12,6 +12,7 @@ from pathlib import Path
 
 from hakmem.insight.area import OBJECT, Area, Row, Table, clock_ms, number, numbers
 from hakmem.insight.attaching import MAPS_LINE, mapped_name
+from hakmem.insight.magazines import at_this_moment, read_lengths
 from hakmem.insight.processes import Status, command_name, status, thread_name
 from hakmem.insight.states import HeapState, state_name
 from hakmem.terminal import legible
@@ -469,6 +470,8 @@ def numbers_of(area: Area, pid: int | None) -> Numbers:
     heaps = area.table("heaps")
     counters = [name for name in heaps.names if name in counter_texts()]
     rows = heaps.rows()
+    if pid is not None:
+        rows = at_this_moment(rows, read_lengths(pid, area))
     blocks = area.table("blocks")
     sizes = area.table("classes").column("size")
     return Numbers(

@@ -9,8 +9,14 @@ import pytest
 from synthetic_process import CLASSES, SMALL, World, table
 
 from hakmem.insight import magazines
-from hakmem.insight.area import Area
-from hakmem.insight.magazines import lengths_in, read_lengths, read_unsent, unsent_in
+from hakmem.insight.area import Area, Row
+from hakmem.insight.magazines import (
+    at_this_moment,
+    lengths_in,
+    read_lengths,
+    read_unsent,
+    unsent_in,
+)
 from hakmem.insight.why import explain
 
 STRIDE = 32
@@ -50,6 +56,15 @@ def test_lengths_are_read_out_of_the_process() -> None:
     world.heap(1)
     area = with_places(world.area(), heap, 128)
     assert read_lengths(os.getpid(), area) == {heap: tuple(counts)}
+
+
+def test_rows_of_heaps_get_the_lengths_that_are_known() -> None:
+    known: Row = {"address": 1, "by_class": (7, 1, 2, 5, 9, 1, 2, 4)}
+    unknown: Row = {"address": 2, "by_class": (7, 1, 2, 5, 9, 1, 2, 4)}
+    first, second = at_this_moment([known, unknown], {1: (0, 3)})
+    assert first == {"address": 1, "by_class": (7, 1, 2, 0, 9, 1, 2, 3)}
+    assert second == unknown
+    assert at_this_moment([known], None) == [known]
 
 
 def test_what_may_not_be_read_is_not_known(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

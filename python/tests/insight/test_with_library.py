@@ -11,7 +11,10 @@ import pytest
 from conftest import ROOT
 
 from hakmem.insight.area import NoAreaError, load
+from hakmem.insight.attaching import attach
 from hakmem.insight.doctor import examine_process
+from hakmem.insight.magazines import read_lengths
+from hakmem.insight.numbers import numbers_of
 from hakmem.insight.processes import own_processes
 from hakmem.insight.why import look
 
@@ -54,7 +57,7 @@ int main(void)
 """
 # By the library's name for it, where that is another.
 NAMES = {"super_bytes": "mapped_bytes", "big_cached": "big_cached_bytes"}
-# A magazine is shown as it was when last refilled or flushed.
+# The library itself says of a magazine how long it was when last refilled or flushed.
 LAGGING = ("small", "magazine", "live")
 
 
@@ -111,6 +114,44 @@ def test_figures_agree_with_the_librarys_own(program: Path, tmp_path: Path) -> N
         parts = [f"small_{unit}", f"magazine_{unit}"]
         assert sum(seen[name] for name in parts) == sum(said[name] for name in parts)
     assert seen["small_blocks"] == pytest.approx(said["small_blocks"], rel=0.01)
+
+
+def test_what_lies_in_magazines_is_not_in_use(library: Path) -> None:
+    """Threads that have freed half of what they had, all of which their magazines have room for."""
+    threads, made, size = 20, 24, 4000
+    code = f"""
+import ctypes, threading
+libc = ctypes.CDLL(None)
+libc.malloc.restype, libc.free.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
+waiting, go_on = threading.Barrier({threads + 1}), threading.Event()
+def work():
+    for block in [libc.malloc({size}) for _ in range({made})][::2]:
+        libc.free(block)
+    waiting.wait()
+    go_on.wait()
+for _ in range({threads}):
+    threading.Thread(target=work).start()
+waiting.wait()
+print(flush=True)
+input()
+go_on.set()
+"""
+    with subprocess.Popen(
+        [sys.executable, "-c", code],
+        env={**os.environ, "LD_PRELOAD": str(library), "HAKMEM_PROFILE": "0"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as child:
+        assert child.stdout is not None
+        assert child.stdout.read(1) == b"\n"
+        area = attach(child.pid)
+        lengths = read_lengths(child.pid, area)
+        seen = numbers_of(area, child.pid)
+        child.communicate(b"\n")
+    if lengths is None:
+        pytest.skip("the kernel does not let one read the process")
+    held = next(c for c in seen.classes if c.size >= size)
+    assert 0 <= held.blocks - threads * made // 2 <= 10  # some are Python's
 
 
 def test_side_arrays_that_have_grown_are_metadata(library: Path) -> None:

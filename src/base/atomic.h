@@ -23,11 +23,28 @@
 #define cas_release(p, expected, v)                                                                \
     atomic_compare_exchange_strong_explicit((p), (expected), (v), memory_order_release,            \
                                             memory_order_relaxed)
+#define cas_acq_rel(p, expected, v)                                                                \
+    atomic_compare_exchange_strong_explicit((p), (expected), (v), memory_order_acq_rel,            \
+                                            memory_order_acquire)
+#define cas_weak_relaxed(p, expected, v)                                                           \
+    atomic_compare_exchange_weak_explicit((p), (expected), (v), memory_order_relaxed,              \
+                                          memory_order_relaxed)
+#define cas_weak_release(p, expected, v)                                                           \
+    atomic_compare_exchange_weak_explicit((p), (expected), (v), memory_order_release,              \
+                                          memory_order_relaxed)
+#define cas_weak_acq_rel(p, expected, v)                                                           \
+    atomic_compare_exchange_weak_explicit((p), (expected), (v), memory_order_acq_rel,              \
+                                          memory_order_relaxed)
 #define cas_weak_acquire(p, expected, v)                                                           \
     atomic_compare_exchange_weak_explicit((p), (expected), (v), memory_order_acquire,              \
                                           memory_order_relaxed)
 #define cas_relaxed(p, expected, v)                                                                \
     atomic_compare_exchange_strong_explicit((p), (expected), (v), memory_order_relaxed,            \
                                             memory_order_relaxed)
+
+/* Of fields that are not _Atomic, because the one thread that writes them reads them as any other. */
+#define plain_load_relaxed(p) __atomic_load_n((p), __ATOMIC_RELAXED)
+#define plain_store_relaxed(p, v) __atomic_store_n((p), (v), __ATOMIC_RELAXED)
+#define plain_store_release(p, v) __atomic_store_n((p), (v), __ATOMIC_RELEASE)
 
 #endif

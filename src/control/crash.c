@@ -31,11 +31,12 @@ enum {
     STUCK_S = 1 /* for who reads standard error, in all: the kernel subtracts */
 };
 
-/* The one thread that reports, by its process as well: what a child of vfork says is not its parent's. */
+/* The one thread that reports, by its process as well: what a child of vfork says is not its parent's. From none to reporting to
+ * reported, and back to none where the program goes on. */
 static struct {
-    _Atomic int process; /* 0: none */
-    _Atomic long thread;
-    _Atomic bool done;
+    _Atomic int process; /* 0: none; below 0: it has reported */
+    _Atomic long
+        thread; /* its writer is who has made the process its own; 0: none, or not known yet */
 } reporter;
 
 static const char *signal_name(int number)
@@ -307,26 +308,27 @@ static bool report_begins(void)
 {
     int process = (int)getpid(), before = load_relaxed(&reporter.process);
     do {
-        if (before == process)
+        if (before == process || before == -process)
             return false;
-    } while (!atomic_compare_exchange_weak(&reporter.process, &before, process));
-    store_relaxed(&reporter.done, false);
+    } while (!cas_weak_acquire(&reporter.process, &before, process)); /* what the last one left */
     store_relaxed(&reporter.thread, syscall(SYS_gettid));
     is_mute = !is_for_lines();
     return true;
 }
 
-static void report_ends(void)
+/* Release: who ends the process, or begins the next report, has what was said behind it. */
+static void report_ends(int process)
 {
-    store_release(&reporter.done, true);
+    store_release(&reporter.process, process);
 }
 
 /* Another thread reports: ending the process now would cut it short. */
 static void await_report(void)
 {
+    int process = (int)getpid();
     if (load_relaxed(&reporter.thread) == syscall(SYS_gettid))
         return; /* a fault in its own report */
-    for (int i = 0; i < WAIT_STEPS && !load_acquire(&reporter.done); i++)
+    for (int i = 0; i < WAIT_STEPS && load_acquire(&reporter.process) == process; i++)
         os_sleep_ms(WAIT_STEP_MS);
 }
 
@@ -348,7 +350,7 @@ static HAK_COLD void on_crash(int number, siginfo_t *info, void *context)
     int saved = errno;
     if (report_begins()) {
         report(number, info, context);
-        report_ends();
+        report_ends(-(int)getpid());
     } else {
         await_report();
     }
@@ -367,9 +369,8 @@ static HAK_COLD void after_fatal(uintptr_t address)
     }
     if (p.kind != PLACE_FOREIGN)
         say_place("the address", " is", &p);
-    report_ends();
-    /* A handler of the program's may go on. Release: pairs with the exchange by which the next one begins. */
-    store_release(&reporter.process, 0);
+    store_relaxed(&reporter.thread, 0);
+    report_ends(0); /* a handler of the program's may go on */
 }
 
 bool crash_is_handler(uintptr_t handler)
@@ -390,10 +391,10 @@ extern const char _cgo_topofstack[] __attribute__((weak));
 
 void crash_install(void)
 {
+    note_stderr();
     os_follow_fatal(after_fatal);
     if (_cgo_topofstack != NULL)
         return;
-    note_stderr();
     struct sigaction action;
     memset(&action, 0, sizeof action);
     action.sa_sigaction = on_crash;

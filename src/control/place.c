@@ -33,14 +33,14 @@ static void search_magazine(struct heap *h, void *context)
 {
     struct search *s = context;
     const struct magazine *m = magazine_of(h, s->class);
-    void **top = __atomic_load_n(&m->top, __ATOMIC_RELAXED);
-    void **end = __atomic_load_n(&m->end, __ATOMIC_RELAXED);
-    if (__atomic_load_n(&m->start, __ATOMIC_RELAXED) == MAGAZINE_CLOSED && end != NULL)
+    void **top = plain_load_relaxed(&m->top);
+    void **end = plain_load_relaxed(&m->end);
+    if (plain_load_relaxed(&m->start) == MAGAZINE_CLOSED && end != NULL)
         end += m->cap;
     if (s->in != NULL || !are_slots(top, end))
         return;
     for (; top < end; top++) {
-        if (__atomic_load_n((uintptr_t *)top, __ATOMIC_RELAXED) == s->block)
+        if (plain_load_relaxed((uintptr_t *)top) == s->block)
             s->in = h;
     }
 }

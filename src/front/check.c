@@ -28,7 +28,7 @@ static _Atomic uint64_t *get_map(void)
         os_unmap(fresh, bytes);
         return NULL;
     }
-    if (atomic_compare_exchange_strong(&map, &expected, fresh))
+    if (cas_acq_rel(&map, &expected, fresh)) /* as mapped, by whoever was first */
         return fresh;
     os_unmap(fresh, bytes);
     return expected;

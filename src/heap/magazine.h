@@ -7,8 +7,7 @@
 #ifndef HAK_MAGAZINE_H
 #define HAK_MAGAZINE_H
 
-#include <stdatomic.h>
-
+#include "base/atomic.h"
 #include "base/base.h"
 
 /* Written by the heap's thread alone, with relaxed atomic stores, so that others may read the pointers for
@@ -34,7 +33,7 @@ _Static_assert(sizeof(struct magazine) == (size_t)1 << MAGAZINE_SHIFT, "place to
 
 HAK_INLINE void magazine_set_top(struct magazine *m, void **top)
 {
-    __atomic_store_n(&m->top, top, __ATOMIC_RELAXED);
+    plain_store_relaxed(&m->top, top);
 }
 
 /* The block is read before the top moves: a signal handler in between that finds no more than it would fill the slots anew, and
@@ -90,9 +89,9 @@ HAK_INLINE void magazine_close(struct magazine *m)
 {
     if (!magazine_is_open(m))
         return;
-    __atomic_store_n(&m->end, m->end - m->cap, __ATOMIC_RELAXED);
+    plain_store_relaxed(&m->end, m->end - m->cap);
     atomic_signal_fence(memory_order_seq_cst);
-    __atomic_store_n(&m->start, MAGAZINE_CLOSED, __ATOMIC_RELAXED);
+    plain_store_relaxed(&m->start, MAGAZINE_CLOSED);
     atomic_signal_fence(memory_order_seq_cst);
 }
 
@@ -115,15 +114,15 @@ HAK_INLINE void magazine_open(struct magazine *m, void **top)
     atomic_signal_fence(memory_order_seq_cst);
     magazine_set_top(m, top);
     atomic_signal_fence(memory_order_seq_cst);
-    __atomic_store_n(&m->start, magazine_start(m, top), __ATOMIC_RELAXED);
+    plain_store_relaxed(&m->start, magazine_start(m, top));
     atomic_signal_fence(memory_order_seq_cst);
-    __atomic_store_n(&m->end, slots + m->cap, __ATOMIC_RELAXED);
+    plain_store_relaxed(&m->end, slots + m->cap);
 }
 
 /* Of one that is open: the next block pushed takes the slow path. */
 HAK_INLINE void magazine_seem_full(struct magazine *m)
 {
-    __atomic_store_n(&m->start, m->top, __ATOMIC_RELAXED);
+    plain_store_relaxed(&m->start, m->top);
 }
 
 /* Of zeros. Closed. */
@@ -136,11 +135,11 @@ HAK_INLINE void magazine_init(struct magazine *m, uint32_t size)
 /* Gives a closed, empty magazine other slots, or none (NULL, 0); it stays closed. */
 HAK_INLINE void magazine_exchange(struct magazine *m, void **slots, uint32_t cap)
 {
-    __atomic_store_n(&m->end, (void **)NULL, __ATOMIC_RELAXED); /* no top is below that */
+    plain_store_relaxed(&m->end, (void **)NULL); /* no top is below that */
     atomic_signal_fence(memory_order_seq_cst);
     magazine_set_top(m, slots + cap);
     atomic_signal_fence(memory_order_seq_cst);
-    __atomic_store_n(&m->end, slots, __ATOMIC_RELAXED);
+    plain_store_relaxed(&m->end, slots);
     m->cap = (uint16_t)cap;
     m->swings = 0;
 }
@@ -148,8 +147,8 @@ HAK_INLINE void magazine_exchange(struct magazine *m, void **slots, uint32_t cap
 /* Blocks in it. Exact for its thread, at most a moment old for whoever holds the heap's lock. */
 HAK_INLINE size_t magazine_kept(const struct magazine *m)
 {
-    uintptr_t top = (uintptr_t)__atomic_load_n(&m->top, __ATOMIC_RELAXED);
-    uintptr_t end = (uintptr_t)__atomic_load_n(&m->end, __ATOMIC_RELAXED);
+    uintptr_t top = (uintptr_t)plain_load_relaxed(&m->top);
+    uintptr_t end = (uintptr_t)plain_load_relaxed(&m->end);
     return end > top ? (end - top) / sizeof(void *) : 0;
 }
 

@@ -86,8 +86,7 @@ void inbox_push(struct heap *to, void *p, size_t bytes)
             head = load_relaxed(&to->inbox);
         }
         node_memory(node)->next = head;
-    } while (!atomic_compare_exchange_weak_explicit(&to->inbox, &head, node, memory_order_acq_rel,
-                                                    memory_order_relaxed));
+    } while (!cas_weak_acq_rel(&to->inbox, &head, node));
 }
 
 /* ---- the receiving side ---- */

@@ -119,8 +119,7 @@ static struct live_area *map_area(void)
 struct live_area *live_make(void)
 {
     bool due = true;
-    /* model: any order would do, one thread gets the flag and nothing comes with it. */
-    if (!atomic_compare_exchange_strong(&hak_live.due, &due, false))
+    if (!cas_relaxed(&hak_live.due, &due, false)) /* nothing comes with it */
         return NULL;
     struct live_area *a = map_area();
     if (a == NULL)
@@ -137,7 +136,7 @@ void live_complete(struct live_area *a)
     /* release: all that stands in the area comes before the word that says so. */
     uint64_t magic;
     memcpy(&magic, LIVE_MAGIC, sizeof magic);
-    __atomic_store_n((uint64_t *)(void *)a->header.magic, magic, __ATOMIC_RELEASE);
+    plain_store_release((uint64_t *)(void *)a->header.magic, magic);
 }
 
 ptrdiff_t live_new_row(struct live_area *a, enum live_table_index table)
@@ -145,8 +144,7 @@ ptrdiff_t live_new_row(struct live_area *a, enum live_table_index table)
     struct live_table *t = &a->header.tables[table];
     uint32_t used = load_relaxed(&t->used);
     while (used < t->rows) {
-        if (atomic_compare_exchange_weak_explicit(&t->used, &used, used + 1, memory_order_relaxed,
-                                                  memory_order_relaxed))
+        if (cas_weak_relaxed(&t->used, &used, used + 1))
             return (ptrdiff_t)used;
     }
     return -1;

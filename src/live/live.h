@@ -134,9 +134,7 @@ HAK_INLINE void live_raise_used(struct live_area *a, enum live_table_index table
 {
     _Atomic uint32_t *word = &a->header.tables[table].used;
     uint32_t was = load_relaxed(word);
-    while (HAK_UNLIKELY(was < used) &&
-           !atomic_compare_exchange_weak_explicit(word, &was, used, memory_order_relaxed,
-                                                  memory_order_relaxed))
+    while (HAK_UNLIKELY(was < used) && !cas_weak_relaxed(word, &was, used))
         ;
 }
 

@@ -57,26 +57,16 @@ struct os_limit os_address_limit(void)
     return bytes;
 }
 
-uint64_t os_random(void)
-{
-    /* The kernel gives every process 16 random bytes; libc uses the first eight for its canary. */
-    const unsigned char *bytes = (const unsigned char *)getauxval(AT_RANDOM);
-    uint64_t value = 0;
-    for (int i = 8; bytes != NULL && i < 16; i++)
-        value = value << 8 | bytes[i];
-    return value;
-}
-
-/* Each takes all 128 bits to 64, in its own way: none tells the other. */
+/* The kernel gives every process 16 random bytes. glibc uses the first eight as canary, the others to mangle pointers: of neither may an
+ * address say anything. Each secret takes all 128 bits to 64; it takes two of them to tell a third. The multipliers are SplitMix64's
+ * (Steele, Lea, Flood, 2014). */
 uintptr_t os_secret(enum os_secret_of which)
 {
-    uint64_t both[2] = {0}, first, second, mixed;
+    uint64_t both[2] = {0}, mixed;
     const void *bytes = (const void *)getauxval(AT_RANDOM);
     if (bytes != NULL)
         memcpy(both, bytes, sizeof both);
-    first = both[which];
-    second = both[1 - which];
-    mixed = (first ^ second >> 32) * UINT64_C(0xbf58476d1ce4e5b9) + second;
+    mixed = (both[0] ^ both[1] >> 32) * UINT64_C(0xbf58476d1ce4e5b9) + both[1] * (2 * which + 1);
     mixed = (mixed ^ mixed >> 29) * UINT64_C(0x94d049bb133111eb);
     return (uintptr_t)(mixed ^ mixed >> 32);
 }

@@ -24,11 +24,9 @@ struct os_limit os_address_limit(void);
  * kept (vm.overcommit_memory=2). Out of files: a sandbox may kill whoever asks the kernel. */
 bool os_mappings_count(void);
 
-/* Unpredictable bits, for the placement of the window. */
-uint64_t os_random(void);
-
-/* Bits that neither the placement of the window gives away nor each other. */
-enum os_secret_of { SECRET_KEY, SECRET_MARK };
+/* Unpredictable bits of this process: keys, where its window lies, and which blocks are sampled first. None by itself gives another away, or the words that they are made
+ * of. */
+enum os_secret_of { SECRET_KEY, SECRET_MARK, SECRET_PLACE, SECRET_SAMPLES };
 uintptr_t os_secret(enum os_secret_of which);
 
 /* The calling thread's number, as in /proc/PID/task. */

@@ -187,7 +187,7 @@ static void find_code(const struct dl_find_object *found, struct code *c)
         return;
     }
     read_code(found, c);
-    if (there == 0 && atomic_compare_exchange_strong(&row->key, &none, CLAIMED)) {
+    if (there == 0 && cas_relaxed(&row->key, &none, CLAIMED)) { /* nothing was in it */
         row->start = c->start;
         row->end = c->end;
         store_release(&row->key, key);

@@ -48,7 +48,7 @@ void rate_draw(struct sampler *s)
 void sampler_start(struct sampler *s)
 {
     if (s->random == 0)
-        s->random = (os_random() ^ (uintptr_t)s) | 1;
+        s->random = (os_secret(SECRET_SAMPLES) ^ (uintptr_t)s) | 1;
     s->rest = draw(s);
     if (HAK_INSIGHT && hak_thread.left > 0)
         hak_thread.left = 0;

@@ -254,8 +254,7 @@ static void defer(struct block *b)
     struct block *head = load_relaxed(&sampler.deferred);
     do {
         b->next = head;
-    } while (!atomic_compare_exchange_weak_explicit(&sampler.deferred, &head, b,
-                                                    memory_order_release, memory_order_relaxed));
+    } while (!cas_weak_release(&sampler.deferred, &head, b)); /* its link comes along */
 }
 
 static bool take_lock(void)

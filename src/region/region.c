@@ -51,7 +51,7 @@ static uintptr_t free_place(size_t size)
     uintptr_t space = (uintptr_t)1 << bits;
     if (HAK_SANITIZED || bits < 38 || size > space / 8)
         return 0;
-    return round_up(space / 8 + os_random() % (space / 4 - size), UNIT_SIZE);
+    return round_up(space / 8 + os_secret(SECRET_PLACE) % (space / 4 - size), UNIT_SIZE);
 }
 
 /* Arrays, and the window behind them. They are chosen, not reserved: a limit on address space that the program sets later counts what is

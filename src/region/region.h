@@ -144,7 +144,7 @@ HAK_INLINE size_t unit_word_low(size_t unit)
 {
     typedef uint16_t __attribute__((may_alias)) half;
     _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the low half comes first");
-    return __atomic_load_n((const half *)(const void *)&hak_region.words[unit], __ATOMIC_RELAXED);
+    return plain_load_relaxed((const half *)(const void *)&hak_region.words[unit]);
 }
 
 /* Whether blocks of a slab lie in a unit of that word. */

@@ -1,4 +1,4 @@
-"""Runs one linter over the sources: `lint.py format|cppcheck|tidy SOURCE_DIR BUILD_DIR`.
+"""Runs one linter over the sources: `lint.py format|cppcheck|tidy|orders SOURCE_DIR BUILD_DIR`.
 
 Exits with 77 (skipped) if the linter is not installed: versions of clang's tools other than 14
 format and judge differently, so they do not count.
@@ -105,7 +105,29 @@ def lint_tidy(root: Path, build: Path) -> int:
             return max(pool.map(partial(tidy_file, command, root), library_sources(root)))
 
 
-LINTERS = {"format": lint_format, "cppcheck": lint_cppcheck, "tidy": lint_tidy}
+ORDERS = Path("src/base/atomic.h")  # names each atomic operation by its order
+RAW_ATOMIC = re.compile(r"\b(atomic_(load|store|exchange|compare|fetch)\w*|__atomic_\w+) *\(")
+
+
+def lint_orders(root: Path, build: Path) -> int:
+    """Atomic operations stand there by the names of atomic.h, which say their order."""
+    found = [
+        f"{name}:{number}: {match[0]}...: use a name of {ORDERS}"
+        for name in sources(root)
+        if name.startswith("src/") and Path(name) != ORDERS
+        for number, line in enumerate((root / name).read_text().splitlines(), 1)
+        if (match := RAW_ATOMIC.search(line)) is not None
+    ]
+    print(*found, sep="\n", end="\n" if found else "")
+    return 1 if found else 0
+
+
+LINTERS = {
+    "format": lint_format,
+    "cppcheck": lint_cppcheck,
+    "tidy": lint_tidy,
+    "orders": lint_orders,
+}
 
 
 def main(arguments: list[str]) -> int:

@@ -158,11 +158,6 @@ struct os_limit os_address_limit(void)
     return (struct os_limit){SIZE_MAX, SIZE_MAX};
 }
 
-uint64_t os_random(void)
-{
-    return 0;
-}
-
 uintptr_t os_secret(enum os_secret_of which)
 {
     return (uintptr_t)which;

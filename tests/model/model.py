@@ -66,22 +66,22 @@ WEAKER = [
     (r"\bexchange_acq_rel\(", "exchange_release(", "acq_rel", "release"),
     (r"\bcas_acquire\(", "cas_relaxed(", "acquire", "relaxed"),
     (r"\bcas_release\(", "cas_relaxed(", "release", "relaxed"),
+    (r"\bcas_acq_rel\(", "cas_acquire(", "acq_rel", "acquire"),
+    (r"\bcas_acq_rel\(", "cas_release(", "acq_rel", "release"),
     (r"\bcas_weak_acquire\(", "cas_weak_relaxed(", "acquire", "relaxed"),
+    (r"\bcas_weak_release\(", "cas_weak_relaxed(", "release", "relaxed"),
+    (r"\bcas_weak_acq_rel\(", "cas_weak_acquire(", "acq_rel", "acquire"),
+    (r"\bcas_weak_acq_rel\(", "cas_weak_release(", "acq_rel", "release"),
     (r"\bor_release\(", "or_relaxed(", "release", "relaxed"),
     (r"\band_acquire\(", "and_relaxed(", "acquire", "relaxed"),
-    (r"\bmemory_order_acq_rel\b", "memory_order_acquire", "acq_rel", "acquire"),
-    (r"\bmemory_order_acq_rel\b", "memory_order_release", "acq_rel", "release"),
     (r"atomic_thread_fence\(memory_order_seq_cst\)", "atomic_thread_fence(memory_order_acq_rel)",
      "seq_cst fence", "acq_rel fence"),
     (r"atomic_thread_fence\(memory_order_release\)", "(void)0", "release fence", "none"),
-    (r"\batomic_compare_exchange_strong\(", "compare_exchange_relaxed(", "seq_cst", "relaxed"),
-    (r"\b__ATOMIC_RELEASE\b", "__ATOMIC_RELAXED", "release", "relaxed"),
+    (r"\bplain_store_release\(", "plain_store_relaxed(", "release", "relaxed"),
 ]  # fmt: skip
 # Helpers that only mutants use.
 WEAK_HELPERS = """
 #define exchange_relaxed(p, v) atomic_exchange_explicit((p), (v), memory_order_relaxed)
-#define compare_exchange_relaxed(p, expected, v) cas_relaxed(p, expected, v)
-#define cas_weak_relaxed(p, expected, v) cas_relaxed(p, expected, v)
 """
 # In a comment of the source at most so many lines above: why no scenario can notice.
 ACCOUNTED = "model:"

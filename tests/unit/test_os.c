@@ -5,6 +5,8 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -317,13 +319,29 @@ static void sleeping_is_no_cancellation_point(void **state)
     assert_null(result);
 }
 
-/* What freed blocks of explicit heaps show must not be what seals hang on. */
+static void assert_different(const uintptr_t *words, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        for (size_t j = 0; j < i; j++)
+            assert_true(words[i] != words[j]);
+    }
+}
+
+/* What freed blocks of explicit heaps show, and where blocks lie, must not be what seals hang on, nor the C library's canary and guard of
+ * pointers. */
 static void secrets_differ(void **state)
 {
     (void)state;
-    uintptr_t key = os_secret(SECRET_KEY), mark = os_secret(SECRET_MARK);
-    assert_true(key != mark && key != 0 && mark != 0);
-    assert_true(key == os_secret(SECRET_KEY)); /* for the process' life */
+    enum { SECRETS = SECRET_SAMPLES + 1 };
+    uintptr_t words[SECRETS + 3] = {0};
+    for (size_t i = 0; i < SECRETS; i++) {
+        words[i] = os_secret((enum os_secret_of)i);
+        assert_true(words[i] == os_secret((enum os_secret_of)i)); /* for the process' life */
+    }
+    memcpy(words + SECRETS, (const void *)getauxval(AT_RANDOM), 16);
+    assert_different(words, SECRETS + 3);
+    words[SECRETS + 1] = __builtin_bswap64(words[SECRETS + 1]);
+    assert_different(words, SECRETS + 3);
 }
 
 int main(void)

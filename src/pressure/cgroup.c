@@ -112,11 +112,6 @@ static struct cgroup_room room_of(const struct version *v, const char *in, size_
     return (struct cgroup_room){limit, without_cache(v, in, limit, used), is_stalled(v, in)};
 }
 
-static size_t left_of(struct cgroup_room room)
-{
-    return room.limit > room.used ? room.limit - room.used : 0;
-}
-
 /* ---- which group ---- */
 
 /* The path of the group in that version's hierarchy, out of a line "number:controllers:path"; NULL: the line is
@@ -149,7 +144,7 @@ static void climb(const struct version *v, struct cgroup_room *found)
             least_of(read_number(folder, v->limits[0]), read_number(folder, v->limits[1]));
         struct cgroup_room room = room_of(v, folder, limit);
         if (room.limit != SIZE_MAX &&
-            (found->limit == SIZE_MAX || left_of(room) < left_of(*found))) {
+            (found->limit == SIZE_MAX || room_left(room) < room_left(*found))) {
             *found = room;
             tightest.version = v;
             tightest.limit = limit;
@@ -185,8 +180,9 @@ static struct cgroup_room look_anew(void)
         for (const char *line = list, *end; *line != '\0'; line = *end == '\0' ? end : end + 1) {
             end = line + strcspn(line, "\n");
             const char *path = path_in(line, (size_t)(end - line), &versions[i]);
+            bool is_cut = end == list + sizeof list - 1; /* then the group is not known: the top */
             if (path != NULL)
-                climb_from(&versions[i], path, (size_t)(end - path), &found);
+                climb_from(&versions[i], path, is_cut ? 0 : (size_t)(end - path), &found);
         }
     }
     return found;

@@ -11,9 +11,14 @@
 struct cgroup_room {
     size_t limit; /* SIZE_MAX: none */
     size_t used;  /* without the page cache that the kernel takes back first */
-    bool
-        stalled; /* tasks of the group have waited for memory for a notable part of the last seconds */
+    /* Tasks of the group have waited for memory for a notable part of the last seconds. */
+    bool stalled;
 };
+
+HAK_INLINE size_t room_left(struct cgroup_room room)
+{
+    return room.limit > room.used ? room.limit - room.used : 0;
+}
 
 /* Of the process' group and those above it the one that has least left. `anew`: looks which one that is, else at
  * the one found last. By one thread at a time. */

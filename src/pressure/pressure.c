@@ -51,6 +51,18 @@ enum pressure_level pressure_next(enum pressure_level now, size_t limit, size_t 
 
 /* ---- one look: by one thread at a time ---- */
 
+enum { SHARES = 256 }; /* of a limit, to compare two by */
+
+/* That of which the smaller share is left; without a limit (SIZE_MAX) all of it is. */
+static struct cgroup_room tighter(struct cgroup_room one, struct cgroup_room other)
+{
+    bool is_one =
+        room_left(one) / (one.limit / SHARES + 1) < room_left(other) / (other.limit / SHARES + 1);
+    struct cgroup_room room = is_one ? one : other;
+    room.stalled = one.stalled || other.stalled;
+    return room;
+}
+
 static struct cgroup_room room_now(uint64_t now, size_t held, size_t fresh)
 {
     bool anew = now - state.group_ms >= GROUP_MS;
@@ -58,11 +70,10 @@ static struct cgroup_room room_now(uint64_t now, size_t held, size_t fresh)
         state.group_ms = now;
         store_relaxed(&hak_pressure.mappings_count, os_mappings_count());
     }
-    if (hak_options.soft_limit != 0)
-        return (struct cgroup_room){hak_options.soft_limit, held, false};
-    struct cgroup_room room = cgroup_look(anew);
-    room.used += fresh; /* it will be touched */
-    return room;
+    struct cgroup_room group = cgroup_look(anew);
+    group.used += fresh; /* it will be touched */
+    struct cgroup_room own = {hak_options.soft_limit, held, false};
+    return own.limit != 0 ? tighter(own, group) : group;
 }
 
 static bool has_changed(size_t held)
@@ -111,7 +122,7 @@ static void show(struct cgroup_room room, size_t left)
 static void judge(struct cgroup_room room, uint64_t now, size_t held)
 {
     bool limited = room.limit != SIZE_MAX;
-    size_t left = room.limit > room.used ? room.limit - room.used : 0;
+    size_t left = room_left(room);
     enum pressure_level level = load_relaxed(&hak_pressure.level);
     level = limited ? pressure_next(level, room.limit, left) : PRESSURE_NONE;
     if (level < PRESSURE_NEAR && room.stalled)

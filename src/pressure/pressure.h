@@ -1,5 +1,5 @@
 /* Pressure: how near the process is to the memory limit that it will be killed for. The limit is its control group's
- * (cgroup.h), or the setting soft_limit, which counts what the process itself holds.
+ * (cgroup.h) or the setting soft_limit, which counts what the process itself holds: the one of which the smaller share is left.
  *
  *   none    nothing changes
  *   near    free memory keeps no pages; magazines do not grow

@@ -194,6 +194,27 @@ static void a_path_that_is_too_long_is_the_top(void **state)
     check_room(300, 10, false);
 }
 
+/* What does not fit into what is read of the list ends in the middle of a path. */
+static void a_list_that_is_cut_is_the_top(void **state)
+{
+    (void)state;
+    static char list[8192];
+    char rest[4096];
+    no_files();
+    for (size_t n = 0; n < 4000; n += 10)
+        memcpy(list + n, "9:cpu:/aa\n", 11);
+    memset(rest, 'x', sizeof rest - 1);
+    rest[sizeof rest - 1] = '\0';
+    strcat(list, "8:memory:/abcd/");
+    strcat(list, rest);
+    file("/proc/self/cgroup", list);
+    file(V1 "/memory.limit_in_bytes", "300\n");
+    file(V1 "/memory.usage_in_bytes", "10\n");
+    file(V1 "/abcd/memory.limit_in_bytes", "200\n");
+    file(V1 "/abcd/memory.usage_in_bytes", "10\n");
+    check_room(300, 10, false);
+}
+
 /* ---- levels ---- */
 
 static void a_level_is_entered_and_left_at_different_places(void **state)
@@ -358,11 +379,30 @@ static void a_setting_counts_what_the_process_holds(void **state)
     assert_int_equal(level(), PRESSURE_NEAR);
     pressure_look(62 * MIB, 0);
     assert_int_equal(level(), PRESSURE_TIGHT);
-    assert_int_equal(files_read, 0);
     hak_options.pressure = 0;
     pressure_look(62 * MIB, 0);
     assert_int_equal(level(), PRESSURE_NONE);
     hak_options.pressure = 1;
+    hak_options.soft_limit = 0;
+}
+
+static void of_setting_and_group_the_one_with_the_smaller_share_left_counts(void **state)
+{
+    (void)state;
+    start_over();
+    hak_options.soft_limit = 10000 * MIB;
+    use(1000 * MIB); /* of the group's 1,024 */
+    pressure_look(500 * MIB, 0);
+    assert_int_equal(level(), PRESSURE_TIGHT);
+    hak_options.soft_limit = 512 * MIB;
+    use(800 * MIB);
+    pressure_look(500 * MIB, 0);
+    assert_int_equal(level(), PRESSURE_TIGHT);
+    pressure_look(300 * MIB, 0);
+    assert_int_equal(level(), PRESSURE_NONE);
+    no_files();
+    pressure_look(500 * MIB, 0);
+    assert_int_equal(level(), PRESSURE_TIGHT);
     hak_options.soft_limit = 0;
 }
 
@@ -379,6 +419,7 @@ int main(void)
         cmocka_unit_test(tasks_that_wait_are_seen),
         cmocka_unit_test(nonsense_is_no_limit),
         cmocka_unit_test(a_path_that_is_too_long_is_the_top),
+        cmocka_unit_test(a_list_that_is_cut_is_the_top),
         cmocka_unit_test(a_level_is_entered_and_left_at_different_places),
         cmocka_unit_test(growth_does_not_leap_over_a_level),
         cmocka_unit_test(one_large_block_is_seen_before_it_is_touched),
@@ -387,6 +428,7 @@ int main(void)
         cmocka_unit_test(rounds_go_on_while_memory_is_tight),
         cmocka_unit_test(without_a_limit_looks_are_rare),
         cmocka_unit_test(a_setting_counts_what_the_process_holds),
+        cmocka_unit_test(of_setting_and_group_the_one_with_the_smaller_share_left_counts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -57,17 +57,17 @@ static HAK_NOINLINE void *new_slow(size_t size)
 static void delete_slow(void *p, size_t size);
 
 /* m: size_t, St11align_val_t: align_val_t; w: new, l: delete, a: array. */
-HAK_EXPORT_HOT REPLACEABLE void *_Znwm(size_t size)
+HAK_EXPORT_HOT void *_Znwm(size_t size)
 {
     return api_out(front_alloc_or(secure_request(size), new_slow), size);
 }
 
-HAK_EXPORT_HOT REPLACEABLE void _ZdlPv(void *p)
+HAK_EXPORT_HOT void _ZdlPv(void *p)
 {
     api_free(p, "operator delete");
 }
 
-HAK_EXPORT_HOT REPLACEABLE void _ZdlPvm(void *p, size_t size)
+HAK_EXPORT_HOT void _ZdlPvm(void *p, size_t size)
 {
     if ((HAK_SECURE || HAK_CHECKED) && !IS_REPLACED(_ZdlPv))
         api_free_sized(p, 1, size, "operator delete");
@@ -89,14 +89,14 @@ static HAK_COLD void *new_by_program(size_t size)
     return _Znwm(size);
 }
 
-HAK_EXPORT_HOT REPLACEABLE void *_Znam(size_t size)
+HAK_EXPORT_HOT void *_Znam(size_t size)
 {
     if (HAK_UNLIKELY(IS_REPLACED(_Znwm)))
         return new_by_program(size);
     return api_out(front_alloc_or(secure_request(size), new_slow), size);
 }
 
-HAK_EXPORT_HOT REPLACEABLE void _ZdaPv(void *p)
+HAK_EXPORT_HOT void _ZdaPv(void *p)
 {
     if ((HAK_SECURE || HAK_CHECKED) && !IS_REPLACED(_ZdlPv))
         api_free(p, "operator delete");
@@ -104,19 +104,19 @@ HAK_EXPORT_HOT REPLACEABLE void _ZdaPv(void *p)
         delete_slow(p, 0);
 }
 
-HAK_EXPORT REPLACEABLE void *_ZnwmSt11align_val_t(size_t size, size_t alignment)
+HAK_EXPORT void *_ZnwmSt11align_val_t(size_t size, size_t alignment)
 {
     size_t bytes = secure_request(size);
     void *p = front_alloc_aligned(alignment, bytes);
     return api_out_aligned(HAK_LIKELY(p != NULL) ? p : new_or_throw(alignment, bytes), size);
 }
 
-HAK_EXPORT REPLACEABLE void _ZdlPvSt11align_val_t(void *p, size_t alignment)
+HAK_EXPORT void _ZdlPvSt11align_val_t(void *p, size_t alignment)
 {
     api_free_aligned(p, alignment, "operator delete");
 }
 
-HAK_EXPORT REPLACEABLE void _ZdlPvmSt11align_val_t(void *p, size_t size, size_t alignment)
+HAK_EXPORT void _ZdlPvmSt11align_val_t(void *p, size_t size, size_t alignment)
 {
     if (IS_REPLACED(_ZdlPvSt11align_val_t))
         _ZdlPvSt11align_val_t(p, alignment);

@@ -20,8 +20,8 @@ void operators_find_next(void);
 #pragma GCC diagnostic ignored "-Wmissing-prototypes"
 
 /* A program may have operators of its own, and only some: of the rest the C++ standard says which of them they call ([new.delete]).
- * One that is linked with the static library has its own instead of these as well. */
-#define REPLACEABLE __attribute__((weak))
+ * In the static library all of them are weak (CMakeLists.txt), so that it may have its own there as well. In the shared one none is: of weak
+ * ones valgrind takes the place of some and not of others. */
 
 /* `used` is whichever the dynamic linker has found, `ours` the one of this library. To a compiler two names are two functions, so it is
  * kept from knowing. */

@@ -7,12 +7,12 @@
 #include "api/operators.h"
 
 /* m: size_t, St11align_val_t: align_val_t, RKSt9nothrow_t: const nothrow_t &, which is not looked at; w: new, l: delete, a: array. */
-HAK_EXPORT REPLACEABLE void *_ZnamSt11align_val_t(size_t size, size_t alignment)
+HAK_EXPORT void *_ZnamSt11align_val_t(size_t size, size_t alignment)
 {
     return _ZnwmSt11align_val_t(size, alignment);
 }
 
-HAK_EXPORT REPLACEABLE void _ZdaPvSt11align_val_t(void *p, size_t alignment)
+HAK_EXPORT void _ZdaPvSt11align_val_t(void *p, size_t alignment)
 {
     _ZdlPvSt11align_val_t(p, alignment);
 }
@@ -21,7 +21,7 @@ void *ours_ZnamSt11align_val_t(size_t size, size_t alignment) OURS(_ZnamSt11alig
 void ours_ZdaPvSt11align_val_t(void *p, size_t alignment) OURS(_ZdaPvSt11align_val_t);
 
 /* The size is known to ours alone. */
-HAK_EXPORT REPLACEABLE void _ZdaPvm(void *p, size_t size)
+HAK_EXPORT void _ZdaPvm(void *p, size_t size)
 {
     if (IS_REPLACED(_ZdaPv))
         _ZdaPv(p);
@@ -29,7 +29,7 @@ HAK_EXPORT REPLACEABLE void _ZdaPvm(void *p, size_t size)
         ours_ZdlPvm(p, size);
 }
 
-HAK_EXPORT REPLACEABLE void _ZdaPvmSt11align_val_t(void *p, size_t size, size_t alignment)
+HAK_EXPORT void _ZdaPvmSt11align_val_t(void *p, size_t size, size_t alignment)
 {
     if (IS_REPLACED(_ZdaPvSt11align_val_t))
         _ZdaPvSt11align_val_t(p, alignment);
@@ -37,22 +37,22 @@ HAK_EXPORT REPLACEABLE void _ZdaPvmSt11align_val_t(void *p, size_t size, size_t 
         ours_ZdlPvmSt11align_val_t(p, size, alignment);
 }
 
-HAK_EXPORT REPLACEABLE void _ZdlPvRKSt9nothrow_t(void *p)
+HAK_EXPORT void _ZdlPvRKSt9nothrow_t(void *p)
 {
     _ZdlPv(p);
 }
 
-HAK_EXPORT REPLACEABLE void _ZdaPvRKSt9nothrow_t(void *p)
+HAK_EXPORT void _ZdaPvRKSt9nothrow_t(void *p)
 {
     _ZdaPv(p);
 }
 
-HAK_EXPORT REPLACEABLE void _ZdlPvSt11align_val_tRKSt9nothrow_t(void *p, size_t alignment)
+HAK_EXPORT void _ZdlPvSt11align_val_tRKSt9nothrow_t(void *p, size_t alignment)
 {
     _ZdlPvSt11align_val_t(p, alignment);
 }
 
-HAK_EXPORT REPLACEABLE void _ZdaPvSt11align_val_tRKSt9nothrow_t(void *p, size_t alignment)
+HAK_EXPORT void _ZdaPvSt11align_val_tRKSt9nothrow_t(void *p, size_t alignment)
 {
     _ZdaPvSt11align_val_t(p, alignment);
 }

@@ -1,4 +1,4 @@
-"""Runs one linter over the sources: `lint.py format|cppcheck|tidy|orders SOURCE_DIR BUILD_DIR`.
+"""Runs one linter over the sources: `lint.py format|cppcheck|tidy|orders|maps SOURCE_DIR BUILD_DIR`.
 
 Exits with 77 (skipped) if the linter is not installed: versions of clang's tools other than 14
 format and judge differently, so they do not count.
@@ -122,11 +122,58 @@ def lint_orders(root: Path, build: Path) -> int:
     return 1 if found else 0
 
 
+INCLUDED = re.compile(r'#include "(\w+)/(\w+\.\w+)"')
+FIRST_COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
+CALLS = re.compile(r"\bCalls: (.*?)\.(?= [A-Z]|$)")
+CALLERS = re.compile(r"\bCalled by:? (.*?)\.(?= [A-Z]|$)")
+# What all layers use, and what is data alone.
+FOR_ALL = {"base", "hakmem", "options.h"}
+
+
+def included(file: Path) -> set[tuple[str, str]]:
+    """Folder and name of each header of the library's that a file names."""
+    return set(INCLUDED.findall(file.read_text())) if file.is_file() else set()
+
+
+def compare(said: str | None, folders: set[str], own: str, layers: set[str]) -> str:
+    """What a map says too much or too little; empty if it is true, or there is none."""
+    if said is None:
+        return ""
+    told = set(re.findall(r"\w+", re.sub(r"\([^)]*\)", "", said))) & layers - {own}
+    faults = [("lacks", folders - told), ("names for nothing", told - folders)]
+    return "; ".join(f"{what} {', '.join(sorted(which))}" for what, which in faults if which)
+
+
+def lint_maps(root: Path, build: Path) -> int:
+    """The call map at the top of a header names the folders that it and its source include, and
+    those that include it."""
+    folder = root / "src"
+    files = [folder / name.removeprefix("src/") for name in sources(root) if name[:4] == "src/"]
+    layers = {file.parent.name for file in files} - FOR_ALL
+    uses = {file: included(file) for file in files}
+    bad = False
+    for header in (file for file in files if file.suffix == ".h"):
+        own = header.parent.name
+        comment = FIRST_COMMENT.match(header.read_text())
+        text = re.sub(r"[\s*/]+", " ", comment[0]).strip() if comment else ""
+        both = uses[header] | uses.get(header.with_suffix(".c"), set())
+        calls = {a for a, name in both if not {a, name} & FOR_ALL} - {own}
+        callers = {file.parent.name for file in files if (own, header.name) in uses[file]} - {own}
+        for pattern, folders in ((CALLS, calls), (CALLERS, callers)):
+            said = pattern.search(text)
+            fault = compare(said[1] if said else None, folders, own, layers)
+            if fault:
+                print(f"{header.relative_to(root)}: '{said[0] if said else ''}' {fault}")
+                bad = True
+    return int(bad)
+
+
 LINTERS = {
     "format": lint_format,
     "cppcheck": lint_cppcheck,
     "tidy": lint_tidy,
     "orders": lint_orders,
+    "maps": lint_maps,
 }
 
 

@@ -1,9 +1,12 @@
 #include "heap/fresh.h"
 
+#include "big/big.h"
 #include "control/options.h"
 #include "os/os.h"
+#include "pages/pages.h"
 #include "pressure/pressure.h"
 #include "purge/purge.h"
+#include "purge/show.h"
 #include "super/super.h"
 
 enum {
@@ -11,6 +14,7 @@ enum {
     DENSE_FROM = 4,     /* from which on it is little, beside them, what is lost if it is not */
     WITNESS_EVERY = 16,
     WITNESS_AT = WITNESS_EVERY / 2,
+    ROOM_FROM = 4,      /* SuperSlabs from which on other kinds of memory become some */
     UNTOUCHED_SHARE = 8 /* one page in so many of a witness may be: its class is filled */
 };
 
@@ -61,6 +65,27 @@ static HAK_NOINLINE void prefault(struct heap *h, uint32_t class, size_t unit)
     count(h, COUNTER_prefault, 1);
 }
 
+/* What runs or big blocks have freed as a whole, with its pages or most of them. Else it would pay for the growth of slabs (purge_pay), and
+ * as many pages be touched anew. docs/decisions/0109 */
+static HAK_NOINLINE void make_room(void)
+{
+    size_t touched;
+    ptrdiff_t granule = pages_take_whole();
+    if (granule < 0)
+        granule = big_take_cached(GRANULE_SIZE - GRANULE_SIZE / 4, &touched);
+    if (granule < 0)
+        return;
+    units_add((size_t)granule);
+    purge_show_pages();
+    purge_show_big();
+}
+
+/* In a process of some size, where no free units have pages; those of a stretch come from a SuperSlab that is free as a whole. */
+HAK_INLINE bool wants_room(uint32_t units)
+{
+    return units_dirty() < (units == 1 ? 1 : GRANULE_UNITS) && supers_mapped() >= ROOM_FROM;
+}
+
 ptrdiff_t fresh_units_take(struct heap *h, uint32_t class, bool *zeroed)
 {
     struct class_slabs *c = &h->classes[class];
@@ -70,6 +95,8 @@ ptrdiff_t fresh_units_take(struct heap *h, uint32_t class, bool *zeroed)
         witness_look(h, class);
     bool is_dense =
         arrival == AT_ONCE && c->slabs >= DENSE_FROM && class_block_bytes(class) > UNIT_SIZE / 2;
+    if (wants_room(units))
+        make_room();
     ptrdiff_t unit = is_dense ? units_take_dense(zeroed) : units_take(units, zeroed);
     if (unit < 0 || !*zeroed)
         return unit;

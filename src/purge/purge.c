@@ -126,7 +126,8 @@ static size_t recent_swing(void)
     size_t low = least_of(load_relaxed(&purge.least), load_relaxed(&purge.least_before));
     size_t fall = largest_of(load_relaxed(&purge.fall), load_relaxed(&purge.fall_before));
     size_t swing = swing_of(peak, low, fall);
-    return swing + least_of(swing, scattered(peak));
+    size_t missed = least_of(load_relaxed(&purge.scatter), peak / 2);
+    return swing + largest_of(least_of(swing, scattered(peak)), missed);
 }
 
 /* Before so much was ever in use there is nothing to learn, and no limit is near. */

@@ -296,6 +296,12 @@ ptrdiff_t units_take_dense(bool *zeroed)
     return take((struct want){large && hak_options.huge_pages ? DENSE : SINGLES, 1}, zeroed);
 }
 
+HAK_COLD void units_add(size_t granule)
+{
+    bool zeroed = false;
+    (void)granule_to_super(granule, (struct want){SINGLES, 0}, &zeroed);
+}
+
 void units_give(size_t first, uint32_t n, uint32_t touched)
 {
     size_t granule = first / GRANULE_UNITS;

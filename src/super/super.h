@@ -41,6 +41,9 @@ ptrdiff_t units_take(uint32_t n, bool *zeroed);
  * of others the kernel would bring 2 MiB where a few pages are touched. */
 ptrdiff_t units_take_dense(bool *zeroed);
 
+/* A granule of the caller's becomes a SuperSlab of which all units are free and dirty. */
+void units_add(size_t granule);
+
 /* Gives units back, of which the first `touched` may have been written to. */
 void units_give(size_t first, uint32_t n, uint32_t touched);
 

@@ -1,13 +1,15 @@
 /* How the pages of slabs come: of what is touched in part, as they are touched. */
 #include "one_class.h"
 
+#include "big/big.h"
 #include "control/options.h"
 #include "heap/fresh.h"
 #include "os/os.h"
+#include "pages/pages.h"
 #include "purge/purge.h"
 #include "super/super.h"
 
-enum { SLABS = 160 /* with up to 16 blocks each */, BLOCKS_MOST = SLABS * 16 };
+enum { SLABS = 192 /* with up to 16 blocks each */, BLOCKS_MOST = SLABS * 16 };
 
 static struct {
     size_t prefaulted, dense; /* slabs, so far */
@@ -164,6 +166,42 @@ static void a_witness_that_has_gone_says_nothing(void **state)
     end(size);
 }
 
+static size_t granule_of(const void *p)
+{
+    return unit_of(p) / GRANULE_UNITS;
+}
+
+static void grow_into(size_t granule)
+{
+    for (uint32_t i = 0; i < GRANULE_UNITS; i++) {
+        grow(4096, 4096, 1);
+        assert_int_equal(granule_of(seen.blocks[seen.n - 1]), granule);
+    }
+}
+
+/* Of runs and of big blocks, where there are some SuperSlabs. */
+static void slabs_grow_into_what_other_kinds_have_freed(void **state)
+{
+    (void)state;
+    bool zeroed;
+    size_t pages = GRANULE_SIZE >> page_shift();
+    begin();
+    grow(4096, 4096, 4 * GRANULE_UNITS);
+    ptrdiff_t page = pages_take((uint32_t)pages, 1, &zeroed);
+    char *big = big_alloc(GRANULE_SIZE, 1, BIG_PLAIN, &zeroed);
+    assert_true(page >= 0 && big != NULL);
+    memset(page_address((size_t)page), 1, GRANULE_SIZE);
+    memset(big, 1, GRANULE_SIZE);
+    pages_give((size_t)page, (uint32_t)pages);
+    size_t first = granule_of(page_address((size_t)page));
+    grow_into(first);
+    assert_int_equal(pages_dirty(), 0);
+    assert_true(big_free(unit_of(big)));
+    grow_into(granule_of(big));
+    assert_int_equal(big_cached_bytes(), 0);
+    end(4096);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -173,6 +211,7 @@ int main(void)
         cmocka_unit_test(a_class_may_change),
         cmocka_unit_test(huge_pages_are_for_what_is_filled),
         cmocka_unit_test(a_witness_that_has_gone_says_nothing),
+        cmocka_unit_test(slabs_grow_into_what_other_kinds_have_freed),
     };
     return cmocka_run_group_tests(tests, make_heap, abandon_heap);
 }

@@ -319,6 +319,48 @@ static void scattered_demand_keeps_as_much_again_and_no_more(void **state)
     assert_true(dirty_bytes() < DIRTY);
 }
 
+/* Units take the place of pages, one by one, and pages theirs. */
+static void change_places(size_t *units, size_t *pages)
+{
+    for (int i = 0; i < SUPERS; i++) {
+        pages_give(pages[i], (uint32_t)(GRANULE_SIZE >> page_shift()));
+        units[i] = take_units();
+    }
+    look();
+    for (int i = 0; i < SUPERS; i++) {
+        units_give(units[i], GRANULE_UNITS, GRANULE_UNITS);
+        pages[i] = take_pages();
+    }
+    look();
+}
+
+/* Demand that stays as it is and wants now this kind of memory, now that: there is no swing to go by. */
+static void steady_demand_for_changing_kinds_is_learnt(void **state)
+{
+    (void)state;
+    enum { LEARNING = 20, TURNS = 20, TURN_MS = 20, HELD = 2 * SUPERS };
+    size_t units[SUPERS], pages[SUPERS], held_units[HELD];
+    hak_options.retain = MIB;
+    hak_options.retain_max = 4 * MIB;
+    purge_everything();
+    clock_ms += 3 * SECOND;
+    for (int i = 0; i < HELD; i++)
+        held_units[i] = take_units();
+    for (int i = 0; i < SUPERS; i++)
+        pages[i] = take_pages();
+    clock_ms += 3 * SECOND;
+    for (int i = 0; i < LEARNING; i++, clock_ms += TURN_MS)
+        change_places(units, pages);
+    size_t total = purge_total();
+    for (int i = 0; i < TURNS; i++, clock_ms += TURN_MS)
+        change_places(units, pages);
+    assert_int_equal(purge_total(), total);
+    for (int i = 0; i < SUPERS; i++)
+        pages_give(pages[i], (uint32_t)(GRANULE_SIZE >> page_shift()));
+    for (int i = 0; i < HELD; i++)
+        units_give(held_units[i], GRANULE_UNITS, GRANULE_UNITS);
+}
+
 static void seconds_pass(int seconds)
 {
     for (int i = 0; i < seconds; i++) {
@@ -494,6 +536,8 @@ int main(void)
         cmocka_unit_test(who_sets_the_most_that_is_kept_means_it),
         cmocka_unit_test(an_oscillation_is_forgotten),
         cmocka_unit_test(scattered_demand_keeps_as_much_again_and_no_more),
+        cmocka_unit_test(an_oscillation_is_forgotten),
+        cmocka_unit_test(steady_demand_for_changing_kinds_is_learnt),
         cmocka_unit_test(an_oscillation_is_forgotten),
         cmocka_unit_test(growth_is_no_swing),
         cmocka_unit_test(a_swing_may_begin_in_the_window_before),

@@ -72,7 +72,7 @@ static void the_lowest_that_fits_is_found(void **state)
                 free_map_set(g, frees);
             }
             size_t wanted = 1 + next_random(&random) % 90;
-            size_t alignment = GRANULE_SIZE << next_random(&random) % 4;
+            size_t alignment = GRANULE_SIZE << next_random(&random) % 7;
             assert_at(free_map_find(wanted, alignment) == find_slowly(wanted, alignment), i);
         }
     }

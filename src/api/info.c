@@ -14,7 +14,8 @@
 
 HAK_EXPORT size_t hak_purge(void)
 {
-    return front_trim();
+    size_t trimmed = front_trim();
+    return trimmed + front_purge_slabs();
 }
 
 HAK_EXPORT size_t hak_stats_get(struct hak_stats *stats, size_t size)

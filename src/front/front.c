@@ -393,6 +393,14 @@ HAK_COLD size_t front_trim(void)
     return bytes;
 }
 
+HAK_COLD size_t front_purge_slabs(void)
+{
+    thread_enter();
+    size_t bytes = registry_purge_slabs();
+    thread_leave();
+    return bytes;
+}
+
 HAK_COLD void front_verify(void)
 {
     secure_verify();

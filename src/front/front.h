@@ -34,6 +34,9 @@ size_t front_usable_for(size_t alignment, size_t size);
 /* Gives back all the calling thread and the pool keep for reuse. Returns bytes. */
 size_t front_trim(void);
 
+/* Of all threads' slabs the pages on which no block lives; in bytes. */
+size_t front_purge_slabs(void);
+
 /* At a normal end of the process: ends it otherwise if what was freed last was not to be freed. */
 void front_verify(void);
 

@@ -255,12 +255,13 @@ HAK_COLD size_t class_purge_slabs(struct heap *h, uint32_t class, uint32_t *at, 
     return bytes;
 }
 
-static HAK_COLD size_t purge_slabs(struct heap *h)
+HAK_COLD size_t heap_purge_slabs(struct heap *h)
 {
     size_t bytes = 0;
     uint32_t left = UINT32_MAX;
     for (uint32_t class = 0, at = 0; class < CLASS_COUNT; class ++)
         bytes += class_purge_slabs(h, class, &at, &left);
+    purge_note_given(bytes);
     return bytes;
 }
 
@@ -284,7 +285,7 @@ HAK_COLD void heap_trim(struct heap *h, bool with_magazines)
     if (with_magazines)
         outbox_flush_all(h);
     if (pressure_is(PRESSURE_TIGHT))
-        purge_note_given(purge_slabs(h));
+        (void)heap_purge_slabs(h);
 }
 
 void heap_put(struct heap *h, struct slab *s, void *p)

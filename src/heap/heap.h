@@ -459,6 +459,8 @@ void heap_empty_magazines(struct heap *h, enum hand hand);
 /* With the lock held: everything that the heap keeps for reuse goes back; what is in magazines and outboxes only if
  * they are the calling thread's or nobody's. When memory is tight also pages inside slabs. */
 void heap_trim(struct heap *h, bool with_magazines);
+/* With the lock held: the pages of slabs on which no block lives, in bytes. */
+size_t heap_purge_slabs(struct heap *h);
 /* With the lock held: purges the pages on which no block lives of a class's slabs that have changed since the last time.
  * `*left`: looks at so many at most, less those looked at. `*at`: where it begins, unit index + 1 (0: with the first),
  * and where it is to go on, 0 after the last. Returns bytes. */

@@ -211,6 +211,21 @@ HAK_COLD void registry_trim(void)
     registry_each(trim_visited, hak_thread.heap);
 }
 
+static HAK_COLD void purge_visited(struct heap *h, void *sum)
+{
+    if (load_relaxed(&h->state) == HEAP_LOST || !lock_try(&h->lock))
+        return;
+    *(size_t *)sum += heap_purge_slabs(h);
+    heap_unlock_visited(h);
+}
+
+HAK_COLD size_t registry_purge_slabs(void)
+{
+    size_t bytes = 0;
+    registry_each(purge_visited, &bytes);
+    return bytes;
+}
+
 static struct heap *attach_orphan(void)
 {
     if (!lock_take_if_safe(&registry.lock))

@@ -45,6 +45,9 @@ struct slab *registry_adopt_slab(struct heap *h, uint32_t class);
  * heap that includes magazines, which of others only their threads may touch. */
 void registry_trim(void);
 
+/* The pages of all heaps' slabs on which no block lives, but of heaps that are at work at this moment; in bytes. */
+size_t registry_purge_slabs(void);
+
 /* An orphan has a slab of the class listed. With its lock held. */
 void registry_note_orphaned(uint32_t class);
 

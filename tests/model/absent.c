@@ -228,6 +228,18 @@ void purge_note_filled(size_t bytes)
 void purge_show(void) {}
 void purge_show_units(void) {}
 void purge_show_pages(void) {}
+void purge_show_big(void) {}
+
+ptrdiff_t pages_take_whole(void)
+{
+    return REGION_NONE;
+}
+
+ptrdiff_t big_take_cached(size_t least, size_t *touched)
+{
+    *touched = least;
+    return REGION_NONE;
+}
 
 void sampler_start(struct sampler *s)
 {

@@ -395,6 +395,30 @@ static void trim_leaves_nothing_dirty(void **state)
     assert_int_equal(front_trim(), 0);
 }
 
+/* glibc's malloc_trim does, and programs call it for that. */
+static void trim_takes_pages_between_blocks(void **state)
+{
+    (void)state;
+    enum { BLOCKS = 20000, SIZE = 1000, KEPT = 64 };
+    static void *blocks[BLOCKS];
+    for (size_t i = 0; i < BLOCKS; i++) {
+        blocks[i] = front_alloc(SIZE);
+        fill(blocks[i], SIZE, 'x');
+    }
+    for (size_t i = 0; i < BLOCKS; i++) {
+        if (i % KEPT != 0)
+            front_free(blocks[i]);
+    }
+    (void)front_trim();
+    assert_true(front_purge_slabs() > (size_t)BLOCKS * SIZE / 2);
+    assert_int_equal(front_purge_slabs(), 0);
+    for (size_t i = 0; i < BLOCKS; i += KEPT) {
+        assert_true(is_filled(blocks[i], SIZE, 'x'));
+        front_free(blocks[i]);
+    }
+    (void)front_trim();
+}
+
 /* A sample is a run. With the block beside it that was freed before, one buffer would be two. */
 static void a_sample_takes_the_pages_of_a_block_that_is_kept(void **state)
 {
@@ -530,6 +554,7 @@ int main(void)
         cmocka_unit_test(a_free_that_names_more_ends_the_program),
         cmocka_unit_test(a_resize_of_what_was_freed_last_ends_the_program),
         cmocka_unit_test(trim_leaves_nothing_dirty),
+        cmocka_unit_test(trim_takes_pages_between_blocks),
         cmocka_unit_test(a_sample_takes_the_pages_of_a_block_that_is_kept),
         cmocka_unit_test(a_handler_works_beside_the_heap),
         cmocka_unit_test(a_thread_works_on_after_its_exit_hook),

@@ -98,8 +98,8 @@ struct hak_heap_stats {
  * the process, threads' own among them. */
 size_t hak_heap_stats_get(hak_heap *heap, struct hak_heap_stats *stats, size_t size);
 
-/* Gives free memory back to the system: the calling thread's magazines, cached blocks and free
- * pages. Returns the number of bytes given back. */
+/* Gives free memory back to the system: the calling thread's magazines, cached blocks, free pages, and of all threads' slabs the
+ * pages on which no block lives. Returns the number of bytes given back. */
 size_t hak_purge(void);
 
 /* Numbers of the whole process. Bytes count blocks by the size of their class. */

@@ -27,6 +27,7 @@ struct pressure {
     _Atomic bool first_tight;    /* it has not been tight yet */
     _Atomic bool mappings_count; /* os_mappings_count, at the last look at files */
     _Atomic size_t look_at;      /* bytes held at which to look again */
+    _Atomic size_t allowed;      /* bytes that may be free and keep their pages when it is near */
 };
 
 extern struct pressure hak_pressure __attribute__((visibility("hidden")));

@@ -157,8 +157,8 @@ static HAK_NOINLINE size_t learnt_to_keep(size_t in_use)
 
 static size_t allowance(size_t in_use)
 {
-    if (pressure_is(PRESSURE_NEAR))
-        return kept_bytes(); /* not to be had here */
+    if (pressure_is(PRESSURE_NEAR)) /* what heaps keep is not to be had here */
+        return kept_bytes() + load_relaxed(&hak_pressure.allowed);
     size_t peak = recent_peak(), most = peak + scattered(peak);
     size_t wanted = most > in_use ? most - in_use : 0;
     size_t regretted = least_of(load_relaxed(&purge.regret), wanted);

@@ -386,6 +386,23 @@ static void a_setting_counts_what_the_process_holds(void **state)
     hak_options.soft_limit = 0;
 }
 
+/* Else who lives near the limit touches anew whatever it takes. */
+static void a_share_of_what_is_left_may_be_free(void **state)
+{
+    (void)state;
+    start_over();
+    use(944 * MIB); /* of 1,024 */
+    pressure_look(500 * MIB, 0);
+    assert_int_equal(load_relaxed(&hak_pressure.allowed), 10 * MIB);
+    use(1024 * MIB);
+    pressure_look(500 * MIB, 0);
+    assert_int_equal(load_relaxed(&hak_pressure.allowed), 0);
+    hak_options.soft_limit = 64 * MIB;
+    pressure_look(500 * MIB, 0);
+    assert_int_equal(load_relaxed(&hak_pressure.allowed), MIB);
+    hak_options.soft_limit = 0;
+}
+
 static void of_setting_and_group_the_one_with_the_smaller_share_left_counts(void **state)
 {
     (void)state;
@@ -428,6 +445,7 @@ int main(void)
         cmocka_unit_test(rounds_go_on_while_memory_is_tight),
         cmocka_unit_test(without_a_limit_looks_are_rare),
         cmocka_unit_test(a_setting_counts_what_the_process_holds),
+        cmocka_unit_test(a_share_of_what_is_left_may_be_free),
         cmocka_unit_test(of_setting_and_group_the_one_with_the_smaller_share_left_counts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

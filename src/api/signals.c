@@ -1,6 +1,7 @@
 /* sigaction and signal, in the shared library alone, which do not tell of the crash log's handler (control/crash.h). Where a runtime finds
  * a handler it leaves that where it is (Rust), calls it and believes that the signal has been dealt with (Java), or cannot say
- * what it is (Python, Ruby). So to all of them the action is the default one, as it would be without hakmem. */
+ * what it is (Python, Ruby). So to all of them the action is the default one, as it would be without hakmem; sigset and bsd_signal, which
+ * none of them calls, still tell (docs/insight/crash.md). */
 #define _GNU_SOURCE
 #include "api/api.h"
 

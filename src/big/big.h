@@ -1,7 +1,7 @@
 /* Big blocks (above 1 MiB): whole granules of their own, and the BigCache ("Whale cache"), a bounded
  * store of freed ones that keep their pages.
  *
- * Calls: super, pages (for granules that are free as a whole), region, os. Called by: heap (paged), front, purge, control (numbers). */
+ * Calls: super, pages (for granules that are free as a whole), slab (a unit's line), region, os. Called by: heap (paged, fresh), front, mind (touch), purge, control (numbers). */
 #ifndef HAK_BIG_H
 #define HAK_BIG_H
 

@@ -1,7 +1,7 @@
 /* BigCache ("Whale cache"): stretches of granules that big blocks have left and that keep their pages, for the next
  * ones. Bounded in number by the setting `whale_capacity`, in bytes by whoever purges.
  *
- * Everything here with the lock of big.c held, which also guards hak_big. Calls: region. Called by: big. */
+ * Everything here with the lock of big.c held, which also guards hak_big. Calls: nothing. Called by: big. */
 #ifndef HAK_CACHE_H
 #define HAK_CACHE_H
 

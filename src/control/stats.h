@@ -1,7 +1,7 @@
 /* Numbers: what is live, what is held for reuse, and the counters. Read by locking one heap after
  * the other; exact when nothing else runs.
  *
- * Calls: heap, super, big, purge. Called by: api. */
+ * Calls: heap, super, pages, big, purge, os. Called by: api. */
 #ifndef HAK_STATS_H
 #define HAK_STATS_H
 

@@ -1,6 +1,6 @@
 /* A thread's life: its heap from the first slow path to the thread's end, and what a fork holds still.
  *
- * Calls: heap (registry), purge, live, control (settings). Called by: front. */
+ * Calls: heap (registry), purge, live, os. Called by: front. */
 #ifndef HAK_ATTACH_H
 #define HAK_ATTACH_H
 

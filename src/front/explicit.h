@@ -1,6 +1,6 @@
 /* Front of the explicit heaps: what hak_heap_malloc and its family run. A free comes by way of front.
  *
- * Calls: front, heap (explicit), profile. Called by: api. */
+ * Calls: front, heap (explicit). Called by: api. */
 #ifndef HAK_FRONT_EXPLICIT_H
 #define HAK_FRONT_EXPLICIT_H
 

@@ -1,7 +1,7 @@
 /* Front: the code every malloc and free runs. The inlined functions below are the only hot code
  * of the library; everything else is reached by a tail call when they cannot serve.
  *
- * Calls: heap, profile, big, purge, region. Called by: api. */
+ * Calls: heap, profile, big, mind, purge, pressure, os. Called by: api. */
 #ifndef HAK_FRONT_H
 #define HAK_FRONT_H
 

@@ -11,7 +11,7 @@
  * A handler that has interrupted the lock's holder gets no block, and what it frees goes into the inbox, which is opened
  * with the next operation.
  *
- * Calls: heap, registry, runs, big, profile. Called by: lease, front outside of its slow paths, remote. */
+ * Calls: heap, registry, runs, big. Called by: lease, front outside of its slow paths, remote. */
 #ifndef HAK_EXPLICIT_H
 #define HAK_EXPLICIT_H
 

@@ -1,7 +1,7 @@
 /* Fork: what the process has is whole in the child, and free to be used by its only thread. Takes every lock, in the order
  * of registry.h, and closes every inbox.
  *
- * Calls: registry, sampler, purge, big, pages, region (their locks). Called by: front (attach). */
+ * Calls: registry, the locks of purge, big, pages and others below, pressure, os. Called by: front (attach). */
 #ifndef HAK_FORK_H
 #define HAK_FORK_H
 

@@ -10,7 +10,7 @@
  * Heaps are never unmapped: any address that once was a heap's stays one, which is what makes the
  * words that name heaps, and the inboxes, safe to use at any time.
  *
- * Calls: slab, super, region, purge, pressure, profile, live. Called by: front, api. */
+ * Calls: slab, super, purge, pressure, profile, live, os. Called by: front, control (numbers). */
 #ifndef HAK_HEAP_H
 #define HAK_HEAP_H
 

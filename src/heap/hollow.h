@@ -14,7 +14,7 @@
  *
  * There is no timer: refills, flushes and samples look at the clock now and then, and the worker. docs/decisions/0060
  *
- * Calls: registry, heap, slab, purge, os. Called by: refill, front, worker. */
+ * Calls: registry, heap, super, purge, os. Called by: refill, front, worker. */
 #ifndef HAK_HOLLOW_H
 #define HAK_HOLLOW_H
 

@@ -7,7 +7,7 @@
  *            is at a heap that ends, so nobody but who ends it is at the blocks then
  *   kept     read by others for numbers, under the lock of the heap
  *
- * Calls: explicit, heap. Called by: front, attach, explicit_end, fork. */
+ * Calls: explicit, heap. Called by: front, attach, explicit_end, fork, control (place). */
 #ifndef HAK_LEASE_H
 #define HAK_LEASE_H
 

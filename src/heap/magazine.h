@@ -3,7 +3,7 @@
  * Its slots are an array that the heap lends it (slots.c) and exchanges for a longer one when the class
  * turns out to need it (capacity.c); the fast paths see three pointers and no capacity.
  *
- * Calls: nothing. Called by: front, heap. */
+ * Calls: nothing. Called by: heap (and by way of heap.h in front). */
 #ifndef HAK_MAGAZINE_H
 #define HAK_MAGAZINE_H
 

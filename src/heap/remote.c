@@ -22,6 +22,10 @@
  *     the inbox; sending pushes and then reads the state. Both meet in the inbox's modification
  *     order (acq_rel on both sides): a push that comes after the emptying sees ORPHAN and its
  *     sender drains in the owner's place.
+ *   - A fork closes the inboxes whose heaps' locks it holds, so that the child gets them as they are: it exchanges the head for
+ *     INBOX_CLOSED (acquire) and keeps what was there in `fork_inbox`, which that thread alone writes until it stores it back (release).
+ *     Who sends meanwhile waits, also in a handler: for the fork alone, which ends without it, since all locks were taken before. The
+ *     forking thread itself adds to `fork_inbox`.
  *   - The owner that does not look (it sleeps, or only frees) is helped once INBOX_PATIENCE bytes
  *     have gathered: the lists are under the heap's lock, and its magazines are left alone. */
 #include "base/probe.h"

@@ -11,7 +11,7 @@
  *
  * There are no trials: the score of each choice follows from the gaps, whatever was chosen (decision 0048).
  *
- * Under the purge's lock, but for keys. Calls: falls, touch, log, live. Called by: purge, rules, front (keys). */
+ * Under the purge's lock, but for keys. Calls: falls, touch, log, live. Called by: purge, rules, front (keys), api. */
 #ifndef HAK_KEEP_H
 #define HAK_KEEP_H
 

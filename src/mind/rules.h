@@ -12,7 +12,7 @@
  * What follows a # does not count. A line that is none of these is warned about and ignored, and so is a file that
  * cannot be read or has no rule for the setting `keep`.
  *
- * Calls: keep, control (units), os. Called by: purge. */
+ * Calls: keep, os. Called by: purge. */
 #ifndef HAK_RULES_H
 #define HAK_RULES_H
 

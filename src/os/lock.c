@@ -67,7 +67,7 @@ bool lock_wait(struct lock *l)
     return true;
 }
 
-/* The kernel begins a wait that a handler has interrupted again, unless the state is another. */
+/* After a handler the kernel goes on with the wait that it has interrupted if the state is still what was waited for: so it is changed. */
 void lock_lose(struct lock *l)
 {
     store_relaxed(&l->lost, true);

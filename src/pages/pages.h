@@ -2,8 +2,7 @@
  * are free. For blocks of more than a unit: no two of them start in the same unit, so a unit's line says
  * all there is to know about the run, live or free, that starts in it.
  *
- * Pages are counted from the start of the window. Calls: region, super, os. Called by: heap (runs), purge,
- * control (numbers). */
+ * Pages are counted from the start of the window. Calls: region, super, slab (a unit's line), os. Called by: heap (runs, fresh), big, purge, control (numbers). */
 #ifndef HAK_PAGES_H
 #define HAK_PAGES_H
 

@@ -1,8 +1,7 @@
 /* Arena: units that hold sampled blocks and nothing else, in pieces of 16 bytes with a bit each. A block is
  * as large and as aligned as one of its size class, so whoever takes it for one is not wrong.
  *
- * All under the sampler's lock but where it says otherwise. Calls: super, slab (a unit's line). Called by:
- * sampler. */
+ * All under the sampler's lock but where it says otherwise. Calls: super, slab (a unit's line), os. Called by: sampler, control (place). */
 #ifndef HAK_ARENA_H
 #define HAK_ARENA_H
 

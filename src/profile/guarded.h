@@ -11,7 +11,7 @@
  * that shows when the block is freed whether it was written to. All other pages are closed, and given back: a slot that
  * waits has none. Fresh slots are used first and then the one that has waited longest.
  *
- * All under the sampler's lock but where it says otherwise. Calls: region, slab, os. Called by: sampler, control. */
+ * All under the sampler's lock but where it says otherwise. Calls: slab (a unit's line), os. Called by: sampler, control. */
 #ifndef HAK_GUARDED_H
 #define HAK_GUARDED_H
 

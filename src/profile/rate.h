@@ -1,7 +1,7 @@
 /* How often: the interval between samples, longer where they would come too fast or their tables fill up.
  * Each sample is weighed by the interval its thread's countdown was drawn of, so a change spoils nothing.
  *
- * Under the sampler's lock, but that any thread draws. Calls: os. Called by: sampler. */
+ * Under the sampler's lock, but that any thread draws. Calls: os. Called by: sampler, heap, front. */
 #ifndef HAK_RATE_H
 #define HAK_RATE_H
 

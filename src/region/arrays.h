@@ -6,7 +6,7 @@
  *   <- wide maps | maps ->     begin at a page: they are purged by the granule
  *   supers ->
  *
- * Calls: os. Called by: region; super, big, pages (maps), control (an address). */
+ * Calls: super, slab (the lengths of their lines), os. Called by: region; super, big, pages (maps), control (an address). */
 #ifndef HAK_ARRAYS_H
 #define HAK_ARRAYS_H
 

@@ -12,7 +12,7 @@
  * run downwards from where words begin, in the middle of a page: a small process has one for both. The
  * first entries of supers are static, the others committed once they are needed.
  *
- * Calls: os, live, pressure. Called by: super, big, heap (look-up), front (look-up). */
+ * Calls: super (a granule's line), live, pressure, os. Called by: super, slab, pages, big, heap (look-up). */
 #ifndef HAK_REGION_H
 #define HAK_REGION_H
 

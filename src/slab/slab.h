@@ -2,7 +2,7 @@
  * in the 64-byte line of its first unit, out of reach of the blocks' users.
  *
  * Everything here is called with the owning heap's lock held, except where it says otherwise.
- * Calls: region (addresses), live. Called by: heap, profile. */
+ * Calls: region (addresses), live, os. Called by: heap, profile, and for a unit's line pages, big, region. */
 #ifndef HAK_SLAB_H
 #define HAK_SLAB_H
 

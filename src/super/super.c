@@ -24,8 +24,8 @@ enum kind { SINGLES, DENSE, STRETCHES, KINDS };
 
 /* One bit per granule. `available`: has a free unit. `purgeable`: may have free dirty units. Both
  * are hints that err on the side of a look too many: a bit is set after the mask it stands for, and
- * whoever clears one looks at the mask again afterwards (release to set, acquire to clear: either
- * the clearer sees the new mask or the setter's bit comes later). Whoever reads one to take or to
+ * whoever clears one looks at the mask again afterwards, unless all units are its own (release to set, acquire to
+ * clear: either the clearer sees the new mask or the setter's bit comes later). Whoever reads one to take or to
  * purge claims the units before it does anything with them, and that acquires what counts. */
 static struct group {
     _Atomic uint64_t available[KINDS];
@@ -356,7 +356,7 @@ static size_t purge_claimed(size_t granule, uint32_t mask)
     return purged ? dirty : 0;
 }
 
-/* Purges runs of at least `shortest` free units that hold dirty ones. */
+/* Purges runs of at least `shortest` units that are free and dirty; a SuperSlab that is free as a whole goes as a whole. */
 static size_t purge_super(size_t granule, uint32_t shortest)
 {
     struct super *s = super_at(granule);
@@ -440,8 +440,8 @@ static bool is_full(size_t granule)
                pages - pages / MISSING_SHARE;
 }
 
-/* Nobody is kept from giving pages of it back meanwhile, and then tells the kernel that they are to stay small: before it was told
- * otherwise here, it may be, so what is to be seen afterwards counts. What was missing is there now, and is known as missing, until
+/* Nobody is kept from giving pages of it back meanwhile, who then tells the kernel that they are to stay small, perhaps before it is told
+ * otherwise here: so the pages are counted once more afterwards. What was missing is there now, and is known as missing, until
  * it is used: a page in MISSING_SHARE, or up to a granule of what went as the kernel joined them.
  * Relaxed: the kernel is told by one thread at a time, which orders what the others see (tests/model, super.collapsed). */
 static bool super_small_to_huge(size_t granule)

@@ -2,7 +2,7 @@
  * have. This is the shared pool's lock-free part: taking an unused unit (stage 2) is one
  * compare-and-swap on the SuperSlab's mask; only a new SuperSlab (stage 3) meets a lock.
  *
- * Calls: region, os. Called by: heap, pages, big, control (numbers). */
+ * Calls: region, pressure, os. Called by: heap, pages, big, purge, profile (arena), control (numbers), and for a granule's line region. */
 #ifndef HAK_SUPER_H
 #define HAK_SUPER_H
 

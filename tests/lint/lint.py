@@ -1,4 +1,4 @@
-"""Runs one linter over the sources: `lint.py format|cppcheck|tidy|orders|maps SOURCE_DIR BUILD_DIR`.
+"""Runs one linter over the sources: `lint.py LINTER SOURCE_DIR BUILD_DIR`.
 
 Exits with 77 (skipped) if the linter is not installed: versions of clang's tools other than 14
 format and judge differently, so they do not count.
@@ -131,8 +131,9 @@ FOR_ALL = {"base", "hakmem", "options.h"}
 
 
 def included(file: Path) -> set[tuple[str, str]]:
-    """Folder and name of each header of the library's that a file names."""
-    return set(INCLUDED.findall(file.read_text())) if file.is_file() else set()
+    """Folder and name of each header of the library's that a file names; tables (.def) are data."""
+    found = INCLUDED.findall(file.read_text()) if file.is_file() else []
+    return {(folder, name) for folder, name in found if not name.endswith(".def")}
 
 
 def compare(said: str | None, folders: set[str], own: str, layers: set[str]) -> str:

@@ -1,5 +1,5 @@
-"""Under valgrind with hakmem preloaded valgrind's malloc comes first: it reports a misuse, and serves each
-operator new and delete, not some of them.
+"""Under valgrind with hakmem preloaded valgrind's malloc comes first: it reports a misuse, and
+serves each operator new and delete, not some of them.
 
 usage: run_valgrind.py --program MISUSE --operators NEW_DELETE --library LIBRARY
 

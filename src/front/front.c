@@ -304,7 +304,7 @@ static void *clear(void *p, size_t request)
     return memset(p, 0, request - SECURE_WORD);
 }
 
-enum { SPARSE_SHARE = 4, LOOK_SHARE = 8 };
+enum { SPARSE_SHARE = 4, LOOK_SHARE = 8, LOOKED_AT = 8, LEAST_STEP = 2 };
 
 /* Whether of these bytes, whole pages, so few are there that they are given back instead of written. What is swapped out counts
  * as not there, and is given back with the rest. */
@@ -321,6 +321,16 @@ static bool is_sparse(char *granule)
            few_are_there(granule, GRANULE_SIZE);
 }
 
+/* Of many granules some tell of all: a look at each takes longer than to clear what is there. */
+static bool are_sparse(char *granules, size_t n)
+{
+    size_t step = n / LOOKED_AT;
+    bool sparse = step >= LEAST_STEP;
+    for (size_t i = 0; i < LOOKED_AT && sparse; i++)
+        sparse = is_sparse(granules + (i * step << GRANULE_SHIFT));
+    return sparse;
+}
+
 /* Of a big block what lies behind its dirty granules is zero, and these may have few pages: what the program does not write
  * stays without. */
 HAK_COLD void *clear_pages(char *p, size_t n)
@@ -328,6 +338,8 @@ HAK_COLD void *clear_pages(char *p, size_t n)
     if (unit_word(unit_of(p)) != WORD_BIG)
         return memset(p, 0, n);
     size_t part, dirty = least_of(n, big_dirty_bytes(p));
+    if (are_sparse(p, dirty >> GRANULE_SHIFT) && os_purge(p, round_up(dirty, hak_region.page_size)))
+        return p;
     for (size_t at = 0; at < dirty; at += part) {
         part = least_of(dirty - at, GRANULE_SIZE);
         if (!is_sparse(p + at) || !os_purge(p + at, round_up(part, hak_region.page_size)))

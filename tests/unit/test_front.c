@@ -102,6 +102,26 @@ static void zeroed_blocks_are_zero(void **state)
     }
 }
 
+/* Of 32 granules some tell whether they are written again or given back; the others are zero as well. */
+static void large_sparse_blocks_are_zero_and_stay_sparse(void **state)
+{
+    (void)state;
+    enum { GRANULES = 32 };
+    const size_t size = GRANULES * GRANULE_SIZE - 100;
+    for (size_t written = 0; written < GRANULES; written += 5) {
+        char *p = front_alloc(size);
+        assert_non_null(p);
+        p[0] = 1;
+        fill(p + written * GRANULE_SIZE, GRANULE_SIZE - 100, 'x');
+        front_free(p);
+        p = front_alloc_zeroed(secure_request(size));
+        assert_non_null(p);
+        assert_at(os_resident_pages(p, size) <= GRANULE_SIZE / hak_region.page_size, written);
+        assert_at(is_zero(p, size), written);
+        front_free(p);
+    }
+}
+
 /* In the build `secure` a free of the block behind may look at it meanwhile. */
 static void the_last_word_is_not_cleared(void **state)
 {
@@ -539,6 +559,7 @@ int main(void)
         cmocka_unit_test(live_blocks_do_not_overlap),
         cmocka_unit_test(what_is_zero_already_stays_without_pages),
         cmocka_unit_test(zeroed_blocks_are_zero),
+        cmocka_unit_test(large_sparse_blocks_are_zero_and_stay_sparse),
         cmocka_unit_test(the_last_word_is_not_cleared),
         cmocka_unit_test(alignments_are_kept),
         cmocka_unit_test(realloc_keeps_the_content),

@@ -35,8 +35,7 @@ enum {
  * reported, and back to none where the program goes on. */
 static struct {
     _Atomic int process; /* 0: none; below 0: it has reported */
-    _Atomic long
-        thread; /* its writer is who has made the process its own; 0: none, or not known yet */
+    _Atomic long thread; /* written by the one that reports; 0: none, or not known yet */
 } reporter;
 
 static const char *signal_name(int number)

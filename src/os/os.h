@@ -24,8 +24,8 @@ struct os_limit os_address_limit(void);
  * kept (vm.overcommit_memory=2). Out of files: a sandbox may kill whoever asks the kernel. */
 bool os_mappings_count(void);
 
-/* Unpredictable bits of this process: keys, where its window lies, and which blocks are sampled first. None by itself gives another away, or the words that they are made
- * of. */
+/* Unpredictable bits of this process: keys, where its window lies, which blocks are sampled first. None by itself gives away
+ * another, or the words that they are made of. */
 enum os_secret_of { SECRET_KEY, SECRET_MARK, SECRET_PLACE, SECRET_SAMPLES };
 uintptr_t os_secret(enum os_secret_of which);
 

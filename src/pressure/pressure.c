@@ -13,10 +13,8 @@ enum {
     UNLIMITED_MS = 2000, /* where there is no limit: whether there is one now */
     ROUND_MS = 1000,     /* the next round whatever happens, or when ... */
     ROUND_SHARE = 1024,  /* ... such a share of what is held has changed: a round looks at it all */
-    ALLOWED_SHARE =
-        8, /* of what is left, which may be free and keep its pages: who lives near the limit ... */
-    ALLOWED_OWN =
-        64, /* ... needs some; and at least of soft_limit, beyond which nobody is killed */
+    ALLOWED_SHARE = 8,   /* of what is left may be free and keep its pages, ... */
+    ALLOWED_OWN = 64,    /* ... and at least of soft_limit, beyond which nobody is killed */
 };
 
 #define FIRST_LOOK ((size_t)16 << 20)

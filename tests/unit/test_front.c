@@ -421,6 +421,8 @@ static void trim_takes_pages_between_blocks(void **state)
     (void)state;
     enum { BLOCKS = 20000, SIZE = 1000, KEPT = 64 };
     static void *blocks[BLOCKS];
+    if (hak_region.page_size > (size_t)KEPT * SIZE / 2)
+        skip(); /* a block lives on each page */
     for (size_t i = 0; i < BLOCKS; i++) {
         blocks[i] = front_alloc(SIZE);
         fill(blocks[i], SIZE, 'x');

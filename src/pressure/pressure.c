@@ -13,8 +13,8 @@ enum {
     UNLIMITED_MS = 2000, /* where there is no limit: whether there is one now */
     ROUND_MS = 1000,     /* the next round whatever happens, or when ... */
     ROUND_SHARE = 1024,  /* ... such a share of what is held has changed: a round looks at it all */
-    ALLOWED_SHARE = 8,   /* of what is left may be free and keep its pages, ... */
-    ALLOWED_OWN = 64,    /* ... and at least of soft_limit, beyond which nobody is killed */
+    ALLOWED_SHARE = 8,   /* of what is left of soft_limit may be free and keep its pages, ... */
+    ALLOWED_OWN = 64,    /* ... and at least such a share of it */
 };
 
 #define FIRST_LOOK ((size_t)16 << 20)
@@ -129,8 +129,9 @@ static void judge(struct cgroup_room room, uint64_t now, size_t held)
     level = limited ? pressure_next(level, room.limit, left) : PRESSURE_NONE;
     if (level < PRESSURE_NEAR && room.stalled)
         level = PRESSURE_NEAR;
-    size_t allowed = largest_of(left / ALLOWED_SHARE, hak_options.soft_limit / ALLOWED_OWN);
-    store_relaxed(&hak_pressure.allowed, limited ? allowed : 0);
+    bool is_own = room.limit == hak_options.soft_limit; /* beyond which nobody is killed */
+    size_t allowed = largest_of(left / ALLOWED_SHARE, room.limit / ALLOWED_OWN);
+    store_relaxed(&hak_pressure.allowed, is_own ? allowed : 0);
     set_level(level, held, now);
     size_t step =
         limited ? largest_of(left / STEP_SHARE, STEP_MIN) : largest_of(UNLIMITED_STEP, held / 4);

@@ -2,7 +2,7 @@
  * (cgroup.h) or the setting soft_limit, which counts what the process itself holds: the one of which the smaller share is left.
  *
  *   none    nothing changes
- *   near    free memory keeps few pages; magazines do not grow
+ *   near    free memory keeps no pages, near soft_limit few; magazines do not grow
  *   tight   besides, heaps give back what they keep, slabs the pages on which no block lives; no huge pages are
  *           asked for and nothing is populated ahead
  *

@@ -386,20 +386,20 @@ static void a_setting_counts_what_the_process_holds(void **state)
     hak_options.soft_limit = 0;
 }
 
-/* Else who lives near the limit touches anew whatever it takes. */
-static void a_share_of_what_is_left_may_be_free(void **state)
+/* Else who lives near the setting touches anew whatever it takes. Of the group's limit nothing may be: there it is killed. */
+static void a_share_of_what_the_setting_leaves_may_be_free(void **state)
 {
     (void)state;
     start_over();
     use(944 * MIB); /* of 1,024 */
     pressure_look(500 * MIB, 0);
-    assert_int_equal(load_relaxed(&hak_pressure.allowed), 10 * MIB);
-    use(1024 * MIB);
-    pressure_look(500 * MIB, 0);
     assert_int_equal(load_relaxed(&hak_pressure.allowed), 0);
-    hak_options.soft_limit = 64 * MIB;
-    pressure_look(500 * MIB, 0);
-    assert_int_equal(load_relaxed(&hak_pressure.allowed), MIB);
+    use(0);
+    hak_options.soft_limit = 640 * MIB;
+    pressure_look(480 * MIB, 0);
+    assert_int_equal(load_relaxed(&hak_pressure.allowed), 20 * MIB);
+    pressure_look(640 * MIB, 0);
+    assert_int_equal(load_relaxed(&hak_pressure.allowed), 10 * MIB);
     hak_options.soft_limit = 0;
 }
 
@@ -445,7 +445,7 @@ int main(void)
         cmocka_unit_test(rounds_go_on_while_memory_is_tight),
         cmocka_unit_test(without_a_limit_looks_are_rare),
         cmocka_unit_test(a_setting_counts_what_the_process_holds),
-        cmocka_unit_test(a_share_of_what_is_left_may_be_free),
+        cmocka_unit_test(a_share_of_what_the_setting_leaves_may_be_free),
         cmocka_unit_test(of_setting_and_group_the_one_with_the_smaller_share_left_counts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

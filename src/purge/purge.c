@@ -119,7 +119,7 @@ static size_t scattered(size_t peak)
 }
 
 /* By how much demand went up and down lately, and what it takes to serve the most of it from memory that
- * lies scattered. */
+ * lies scattered; where it does not swing, what was missed beyond all regret (docs/decisions/0110). */
 static size_t recent_swing(void)
 {
     size_t peak = recent_peak();

@@ -14,7 +14,7 @@
  * keeps the floor, and one that stops for good at the lowest point keeps no more than its last swing
  * and what lies scattered, at most its peak, until its next frees.
  *
- * Near a memory limit (pressure.h) nothing is allowed. Growth beyond the highest footprint is paid from other kinds of
+ * Near a memory limit (pressure.h) little is allowed. Growth beyond the highest footprint is paid from other kinds of
  * free memory than what grows, within a budget of time (purge_pay; docs/decisions/0054).
  *
  * Calls: super, pages, big, mind, pressure, live, os. Called by: heap, front, control, api. */

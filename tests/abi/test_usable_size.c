@@ -70,6 +70,19 @@ static size_t largest_fair_size(size_t size)
     return with_waste > rounded ? with_waste : rounded;
 }
 
+/* Once larger blocks lie free, one of the next two classes may serve what is larger than 64 KiB (docs/decisions/0079). */
+static void test_waste_of_free_blocks(void)
+{
+    for (size_t size = 65; size <= 256 * KIB; size += size < 64 * KIB ? 1 : 1021) {
+        void *block = malloc(size);
+        CHECK_AT(block != NULL, size);
+        const size_t borrowed = size > 64 * KIB ? size + size * 3 / 8 + page_size() : 0;
+        const size_t usable = malloc_usable_size(block);
+        CHECK_AT(usable <= largest_fair_size(size) || usable <= borrowed, size);
+        free(block);
+    }
+}
+
 static void test_waste(void)
 {
     for (size_t size = 65; size <= 4 * MIB; size += size < 64 * KIB ? 1 : 1021) {
@@ -91,6 +104,7 @@ int main(void)
     for (size_t size = 1; size <= 16 * MIB; size = next_size(size, 2 * KIB)) {
         test_realloc_to_usable_size_stays(size);
     }
+    test_waste_of_free_blocks();
     puts("usable size: ok");
     return 0;
 }

@@ -16,7 +16,9 @@ enum {
     FREES_PER_LOOK = 16,
     FALLS_TO_SWING = 4,
     PAID_IN_MS = 64 << 10, /* bytes: 16 page faults take about a fortieth of that */
-    PAID_AHEAD_MS = 128
+    PAID_AHEAD_MS = 128,
+    TURNS_MOST = 2,  /* times the highest demand is paid while that does not rise ... */
+    GROWN_SHARE = 16 /* ... by one part in so many */
 };
 
 #define SLACK_MIN ((size_t)2 * UNIT_SIZE)
@@ -39,6 +41,8 @@ static struct {
     _Atomic size_t most, least, fall, most_before, least_before, fall_before;
     _Atomic uint64_t paid_until_ms;
     _Atomic size_t highest; /* footprint, but for what is yet to be paid; 0: not followed yet */
+    size_t grown_to;        /* the highest demand, to GROWN_SHARE, and ... */
+    size_t paid;            /* ... what has been paid at it; both under the lock */
 } purge;
 
 _Atomic size_t hak_purge_allowed;
@@ -347,15 +351,27 @@ static bool may_pay(size_t bytes)
     return budget_pay(&purge.paid_until_ms, os_now_ms(), bytes / PAID_IN_MS, PAID_AHEAD_MS);
 }
 
+/* Where demand rises no more kinds take turns, and a kind wants back the pages that it has paid: in the end it keeps them
+ * (docs/decisions/0112). */
+static bool is_for_growth(size_t in_use, size_t owed)
+{
+    if (in_use > purge.grown_to + purge.grown_to / GROWN_SHARE) {
+        purge.grown_to = in_use;
+        purge.paid = 0;
+    }
+    purge.paid += owed;
+    return purge.paid <= TURNS_MOST * purge.grown_to;
+}
+
 static void pay_locked(void)
 {
     enum memory_kind kind = load_relaxed(&hak_purge_owed_for);
     if (kind == MEMORY_NONE) /* another thread was faster */
         return;
     store_relaxed(&hak_purge_owed_for, MEMORY_NONE); /* further growth says so again */
-    size_t highest = load_relaxed(&purge.highest),
-           owed = less(in_use_now() + purge_free_bytes(), highest);
-    if (!may_pay(owed)) {
+    size_t in_use = in_use_now(), highest = load_relaxed(&purge.highest),
+           owed = less(in_use + purge_free_bytes(), highest);
+    if (!may_pay(owed) || !is_for_growth(in_use, owed)) {
         store_relaxed(&purge.highest, highest + owed);
         return;
     }

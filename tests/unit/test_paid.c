@@ -179,6 +179,41 @@ static void paying_has_a_budget_of_time(void **state)
     give_units(units, 2 * STEPS);
 }
 
+static void take_high(int from, int to)
+{
+    for (int i = from; i < to; i++)
+        high[i] = take_big();
+    purge_pay_if_owed();
+    clock_ms += SECOND;
+}
+
+/* Units grow at the cost of big blocks, and these take over what the units leave. */
+static void take_turns(size_t turns)
+{
+    size_t units[STEPS];
+    for (size_t i = 0; i < turns; i++) {
+        free_high(0, STEPS);
+        grow_by_units(units, STEPS);
+        give_units(units, STEPS);
+        take_high(0, STEPS);
+    }
+}
+
+static void what_kinds_take_in_turns_is_not_paid_for_ever(void **state)
+{
+    (void)state;
+    size_t total = purge_total(), turn = STEPS * GRANULE_SIZE;
+    take_turns(highest / turn);
+    assert_true(purge_total() - total > highest / 2);
+    take_turns(2 * highest / turn);
+    total = purge_total();
+    take_turns(2);
+    assert_int_equal(purge_total(), total);
+    take_high(HIGH - 3 * STEPS, HIGH); /* but for growth it is */
+    take_turns(1);
+    assert_true(purge_total() > total);
+}
+
 static void what_is_set_to_be_retained_pays_for_nothing(void **state)
 {
     (void)state;
@@ -217,6 +252,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_stretch_is_paid_from_units, rise, fall),
         cmocka_unit_test_setup_teardown(units_pay_for_other_kinds, rise, fall),
         cmocka_unit_test_setup_teardown(paying_has_a_budget_of_time, rise, fall),
+        cmocka_unit_test_setup_teardown(what_kinds_take_in_turns_is_not_paid_for_ever, rise, fall),
         cmocka_unit_test_setup_teardown(what_is_set_to_be_retained_pays_for_nothing, rise, fall),
         cmocka_unit_test_setup_teardown(whoever_is_faster_pays, rise, fall),
     };

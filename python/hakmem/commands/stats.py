@@ -11,7 +11,7 @@ from hakmem.cli import examples
 from hakmem.commands.options import Seconds, file_path
 from hakmem.insight import text
 from hakmem.insight.attaching import area_of
-from hakmem.insight.look import Targets, listed
+from hakmem.insight.look import Seen, Targets, listed
 from hakmem.insight.mind import mind_json, mind_of, mind_text
 from hakmem.insight.numbers import Numbers
 from hakmem.insight.printing import printed
@@ -62,7 +62,8 @@ def stats(
     """Show what hakmem knows of a running process, or of a profile in a file.
 
     The process is not stopped and does not notice. Without PID or FILE: lists your processes that
-    run on hakmem.
+    run on hakmem. Of several that are named those that can be read are shown; the status is 1 if
+    one cannot.
     """
     # First of all: it may be something else that was meant as an address.
     address = _address(listen, allow_remote) if listen is not None else None
@@ -79,16 +80,17 @@ def stats(
     if address is not None:
         return _serve(chosen, address)
     render = _renderer(as_json, openmetrics, output, single=len(targets) == 1)
-    seen, unread = chosen.strictly(), list[int]()
-    while seen or every:
-        _emit(render(seen, unread), output)
+    seen = chosen.first_look()
+    status = int(not every and bool(seen.failed))
+    while seen.numbers or every:
+        _emit(render(seen), output)
         if interval is None:
-            return 0
+            return status
         time.sleep(interval)
-        seen, unread = chosen.leniently()
+        seen = chosen.look()
     if openmetrics or _is_prometheus(output):
         # Whoever reads the file later is not to take what has ended for running.
-        _emit(render(seen, unread), output)
+        _emit(render(seen), output)
     say("ended")
     return 0
 
@@ -147,12 +149,16 @@ def _serve(chosen: Targets, address: tuple[str, int]) -> int:
     from hakmem.insight.metrics import refuse_twins
     from hakmem.insight.serve import serve
 
-    refuse_twins(chosen.strictly())
-    serve(chosen.leniently, address)
+    refuse_twins(chosen.first_look().numbers)
+    serve(lambda: _read(chosen.look()), address)
     return 0
 
 
-Render = Callable[[list[Numbers], list[int]], str]
+def _read(seen: Seen) -> tuple[list[Numbers], list[int]]:
+    return seen.numbers, seen.unread
+
+
+Render = Callable[[Seen], str]
 
 
 def _is_prometheus(output: Path | None) -> bool:
@@ -161,11 +167,11 @@ def _is_prometheus(output: Path | None) -> bool:
 
 def _renderer(as_json: bool, openmetrics: bool, output: Path | None, single: bool) -> Render:
     if as_json:
-        return lambda seen, unread: _json(seen, single)
+        return lambda seen: _json(seen.numbers, single)
     prometheus = not openmetrics and _is_prometheus(output)
     if openmetrics or prometheus:
-        return lambda seen, unread: _metrics(seen, unread, prometheus)
-    return lambda seen, unread: _text(seen, output is None)
+        return lambda seen: _metrics(seen, prometheus)
+    return lambda seen: _text(seen.numbers, output is None)
 
 
 def _json(seen: list[Numbers], single: bool) -> str:
@@ -173,11 +179,11 @@ def _json(seen: list[Numbers], single: bool) -> str:
     return json.dumps(objects[0] if single else objects, indent=2) + "\n"
 
 
-def _metrics(seen: list[Numbers], unread: list[int], prometheus: bool) -> str:
+def _metrics(seen: Seen, prometheus: bool) -> str:
     from hakmem.insight.metrics import OPENMETRICS, PROMETHEUS, exposition, refuse_twins
 
-    refuse_twins(seen)
-    return exposition(lambda: (seen, unread), PROMETHEUS if prometheus else OPENMETRICS)
+    refuse_twins(seen.numbers)
+    return exposition(lambda: _read(seen), PROMETHEUS if prometheus else OPENMETRICS)
 
 
 def _text(seen: list[Numbers], to_terminal: bool) -> str:

@@ -8,6 +8,7 @@ from hakmem.insight.attaching import area_of, attach
 from hakmem.insight.numbers import Numbers, numbers_of
 from hakmem.insight.processes import command_line, own_processes, status
 from hakmem.pids import pid_of
+from hakmem.terminal import say
 
 # Between finding a process and reading it that has ended, or become another program.
 VANISHED = (GoneError, NotOnHakmemError)
@@ -20,6 +21,18 @@ def numbers_at(target: str) -> Numbers:
 
 
 @dataclass(frozen=True)
+class Seen:
+    """What was read, and why the others were not (any more)."""
+
+    numbers: list[Numbers]
+    failed: dict[str, HakmemError]
+
+    @property
+    def unread(self) -> list[int]:
+        return [pid for pid in map(pid_of, self.failed) if pid is not None]
+
+
+@dataclass(frozen=True)
 class Targets:
     """Those named, or all of this user that there are at the time."""
 
@@ -29,25 +42,27 @@ class Targets:
     def current(self) -> tuple[str, ...]:
         return tuple(map(str, sorted(own_processes()))) if self.every else self.named
 
-    def strictly(self) -> list[Numbers]:
-        """Fails if one cannot be read; of "all" those are left out that show nothing."""
-        if self.every:
-            return self.leniently()[0]
-        return [numbers_at(target) for target in self.named]
-
-    def leniently(self) -> tuple[list[Numbers], list[int]]:
-        """Those that can be read, and the ids of those that cannot (any more).
-
-        Of "all" those that ended meanwhile are no more.
-        """
-        seen, unread = [], []
+    def look(self) -> Seen:
+        """Of "all" those that ended meanwhile are no more."""
+        numbers, failed = [], {}
         for target in self.current():
             try:
-                seen.append(numbers_at(target))
+                numbers.append(numbers_at(target))
             except HakmemError as error:
                 if not (self.every and isinstance(error, VANISHED)):
-                    unread += [pid for pid in [pid_of(target)] if pid is not None]
-        return seen, unread
+                    failed[target] = error
+        return Seen(numbers, failed)
+
+    def first_look(self) -> Seen:
+        """Says which of those named cannot be read; fails if none can. Of "all" some may not."""
+        seen = self.look()
+        if self.every:
+            return seen
+        if not seen.numbers:
+            raise next(iter(seen.failed.values()))
+        for error in seen.failed.values():
+            say(str(error))
+        return seen
 
 
 @dataclass(frozen=True)

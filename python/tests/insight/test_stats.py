@@ -241,7 +241,23 @@ def test_what_has_ended_meanwhile_is_not_listed(
     assert said.err == ""
     assert main(["stats", "--all", "--json"]) == 0
     assert [one["pid"] for one in json.loads(capsys.readouterr().out)] == [process]
-    assert Targets((), every=True).leniently()[1] == []
+    assert Targets((), every=True).look().failed == {}
+
+
+def test_of_several_those_that_are_there_are_shown(
+    process: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with subprocess.Popen(["true"]) as ended:
+        pass
+    assert main(["stats", "--json", str(ended.pid), str(process), "missing.heap"]) == 1
+    said = capsys.readouterr()
+    assert [one["pid"] for one in json.loads(said.out)] == [process]
+    assert f"there is no process {ended.pid}" in said.err
+    assert "missing.heap" in said.err
+    assert main(["stats", "--openmetrics", str(ended.pid), str(process)]) == 1
+    assert f'hakmem_up{{pid="{ended.pid}"}} 0.0' in capsys.readouterr().out
+    assert main(["stats", str(ended.pid), "missing.heap"]) == 1
+    assert capsys.readouterr().out == ""
 
 
 def test_a_process_without_an_area_is_listed_with_the_reason(

@@ -92,7 +92,7 @@ def stats(
         # Whoever reads the file later is not to take what has ended for running.
         _emit(render(seen), output)
     say("ended")
-    return 0
+    return status
 
 
 def _refuse_contradictions(

@@ -260,6 +260,19 @@ def test_of_several_those_that_are_there_are_shown(
     assert capsys.readouterr().out == ""
 
 
+def test_what_was_never_there_shows_in_the_status_of_repeated_looks(
+    process: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Then none of them is there.
+    monkeypatch.setattr(
+        "hakmem.commands.stats.time.sleep",
+        lambda _: monkeypatch.setattr("hakmem.insight.look.Targets.current", lambda _: ()),
+    )
+    targets = [str(process), "missing.heap"]
+    assert main(["stats", "--openmetrics", "--interval", "1", *targets]) == 1
+    assert "ended" in capsys.readouterr().err
+
+
 def test_a_process_without_an_area_is_listed_with_the_reason(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -150,12 +150,8 @@ def _serve(chosen: Targets, address: tuple[str, int]) -> int:
     from hakmem.insight.serve import serve
 
     refuse_twins(chosen.first_look().numbers)
-    serve(lambda: _read(chosen.look()), address)
+    serve(chosen.look, address)
     return 0
-
-
-def _read(seen: Seen) -> tuple[list[Numbers], list[int]]:
-    return seen.numbers, seen.unread
 
 
 Render = Callable[[Seen], str]
@@ -183,7 +179,7 @@ def _metrics(seen: Seen, prometheus: bool) -> str:
     from hakmem.insight.metrics import OPENMETRICS, PROMETHEUS, exposition, refuse_twins
 
     refuse_twins(seen.numbers)
-    return exposition(lambda: _read(seen), PROMETHEUS if prometheus else OPENMETRICS)
+    return exposition(lambda: seen, PROMETHEUS if prometheus else OPENMETRICS)
 
 
 def _text(seen: list[Numbers], to_terminal: bool) -> str:

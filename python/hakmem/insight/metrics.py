@@ -10,6 +10,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from hakmem.errors import HakmemError
+from hakmem.insight.look import Seen
 from hakmem.insight.numbers import (
     CLASS_METRICS,
     COUNTER,
@@ -27,8 +28,8 @@ PROCESS_LABELS = ("pid", "comm")
 CLASS_LABELS = (*PROCESS_LABELS, "class")
 THREAD_LABELS = (*PROCESS_LABELS, "heap", "thread", "thread_name")
 
-# Looks at processes, anew for each scrape; pids that cannot be read are in the second.
-Look = Callable[[], tuple[list[Numbers], list[int]]]
+# Looks at processes, anew for each scrape.
+Look = Callable[[], Seen]
 AnyMetric = Metric | ClassMetric | ThreadMetric
 
 
@@ -43,10 +44,10 @@ class Processes(Collector):
         return []
 
     def collect(self) -> Iterator[Family]:
-        seen, unread = self.look()
-        yield _up(seen, unread)
-        yield _info(seen)
-        yield from _families(seen)
+        seen = self.look()
+        yield _up(seen)
+        yield _info(seen.numbers)
+        yield from _families(seen.numbers)
 
 
 def refuse_twins(seen: list[Numbers]) -> None:
@@ -59,11 +60,11 @@ def refuse_twins(seen: list[Numbers]) -> None:
             )
 
 
-def _up(seen: list[Numbers], unread: list[int]) -> Family:
+def _up(seen: Seen) -> Family:
     up = GaugeMetricFamily(PREFIX + "up", "whether the process could be read", labels=["pid"])
-    for n in seen:
+    for n in seen.numbers:
         up.add_metric([str(n.pid)], 1)
-    for pid in unread:
+    for pid in seen.unread:
         up.add_metric([str(pid)], 0)
     return up
 

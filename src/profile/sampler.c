@@ -13,6 +13,7 @@
 #include "profile/sites.h"
 #include "profile/stack.h"
 #include "profile/timeline.h"
+#include "purge/purge.h"
 #include "slab/slab.h"
 
 enum {
@@ -23,9 +24,12 @@ enum {
 
 static struct {
     struct lock lock;
-    bool given_up;    /* in the child of a fork: nothing is sampled, blocks stay deferred */
-    uint64_t sampled; /* estimated live bytes */
-    uint64_t peak;    /* the highest of it that the sites remember */
+    bool given_up;      /* in the child of a fork: nothing is sampled, blocks stay deferred */
+    uint64_t sampled;   /* estimated live bytes, ... */
+    double variance;    /* ... and that of the estimate */
+    uint64_t peak;      /* the highest of it that the sites remember, ... */
+    double peak_surely; /* ... what was live then in all likelihood, ... */
+    size_t peak_in_use; /* ... and what that lay in; 0: none yet */
     uint64_t samples, lost;
     uint64_t intervals;               /* of the samples, added up */
     _Atomic bool out_of_sight;        /* small blocks: sampler_lose_sight */
@@ -98,6 +102,13 @@ static void weigh(struct record *r, uint64_t interval)
     r->weight_objects = (uint64_t)(OBJECT / hit + 0.5);
 }
 
+/* Of a record's weight: a block that is a sample with probability p stands for 1/p, which varies by (1 - p) / p^2. */
+static double variance_of(const struct record *r)
+{
+    double bytes = (double)r->weight_bytes;
+    return bytes * (bytes - (double)r->size);
+}
+
 /* A request that is a sample. Its stack is captured before the lock is taken. */
 struct request {
     const struct sampler *by;
@@ -131,6 +142,7 @@ static bool record(const struct request *q, const void *p, size_t usable)
     probe_sample(r->size, r->weight_bytes);
     record_link(r);
     sampler.sampled += r->weight_bytes;
+    sampler.variance += variance_of(r);
     rate_count(now);
     set_fullness();
     site_allocated(a, change_of(r));
@@ -140,13 +152,28 @@ static bool record(const struct request *q, const void *p, size_t usable)
     return true;
 }
 
+/* The highest of many estimates is the one that chance made high, and among few samples, or with a short-lived one that stands for
+ * very much, that is a multiple of what ever lived. So where memory in use is higher than it was at the peak (which no chance has
+ * made so), the estimate has to be so less two standard deviations, and otherwise by three. */
+static bool is_peak(double spread, size_t in_use)
+{
+    enum { WORTH = 64 };
+    double now = (double)sampler.sampled;
+    if (in_use > sampler.peak_in_use + sampler.peak_in_use / WORTH)
+        return sampler.peak_in_use == 0 || now - 2 * spread > sampler.peak_surely;
+    return now - 3 * spread > (double)sampler.peak;
+}
+
 /* The highest figures are kept where they begin to fall: most of the time they do not. */
 static void keep_peak(struct live_area *a, uint64_t now)
 {
-    enum { WORTH = 64 };
-    if (sampler.sampled <= sampler.peak + sampler.peak / WORTH)
+    double spread = square_root(sampler.variance);
+    size_t in_use = purge_in_use();
+    if (!is_peak(spread, in_use))
         return;
     sampler.peak = sampler.sampled;
+    sampler.peak_surely = (double)sampler.sampled - 2 * spread;
+    sampler.peak_in_use = in_use;
     sites_keep_peak(a);
     store_relaxed(&a->process[0].sampled_peak, sampler.peak);
     store_relaxed(&a->process[0].sampled_peak_ms, now);
@@ -165,6 +192,7 @@ static void end_record(struct record *r, const struct trace *by)
     if (a != NULL)
         keep_peak(a, now);
     sampler.sampled -= r->weight_bytes;
+    sampler.variance -= variance_of(r);
     if (a != NULL)
         site_freed(a, change_of(r), now);
     record_release(a, r);
@@ -477,7 +505,7 @@ HAK_COLD void sampler_carry_over(struct live_area *a)
         site_allocated(a, change_of(r));
         record_show(a, r);
     }
-    sampler.peak = 0; /* that was the parent's */
+    sampler.peak = sampler.peak_in_use = 0; /* that was the parent's */
     show_sums(a, os_now_ms());
     live_drop_inherited();
     lock_release(&sampler.lock);

@@ -141,6 +141,7 @@ void sites_keep_peak(struct live_area *a)
         struct live_sites *s = &a->sites[i];
         store_relaxed(&s->peak_bytes, load_relaxed(&s->live_bytes));
         store_relaxed(&s->peak_objects, load_relaxed(&s->live_objects));
+        store_relaxed(&s->peak_samples, load_relaxed(&s->live_samples));
     }
 }
 
@@ -150,6 +151,7 @@ void sites_keep_tight(struct live_area *a)
         struct live_sites *s = &a->sites[i];
         store_relaxed(&s->tight_bytes, load_relaxed(&s->live_bytes));
         store_relaxed(&s->tight_objects, load_relaxed(&s->live_objects));
+        store_relaxed(&s->tight_samples, load_relaxed(&s->live_samples));
     }
 }
 

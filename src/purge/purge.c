@@ -49,11 +49,6 @@ _Atomic size_t hak_purge_allowed;
 _Atomic uint64_t hak_purge_window_ms;
 _Atomic enum memory_kind hak_purge_owed_for;
 
-static size_t in_use_now(void)
-{
-    return units_in_use() * UNIT_SIZE + pages_in_use() + big_live_bytes();
-}
-
 static size_t less(size_t a, size_t b)
 {
     return a > b ? a - b : 0;
@@ -244,7 +239,7 @@ static HAK_NOINLINE void follow_growth(size_t in_use, size_t bytes, enum memory_
 
 void purge_note_fresh(size_t bytes, enum memory_kind kind)
 {
-    size_t recent = load_relaxed(&purge.recent), in_use = in_use_now();
+    size_t recent = load_relaxed(&purge.recent), in_use = purge_in_use();
     note_demand(in_use);
     if (is_followed(in_use))
         follow_growth(in_use, bytes, kind);
@@ -264,7 +259,7 @@ void purge_note_given(size_t bytes)
 
 HAK_COLD void purge_note_filled(size_t bytes)
 {
-    pressure_note_filled(in_use_now() + purge_dirty_bytes(), bytes);
+    pressure_note_filled(purge_in_use() + purge_dirty_bytes(), bytes);
 }
 
 /* Big blocks first, then runs: one call gives most back. */
@@ -314,13 +309,13 @@ void purge_note_big(void)
         store_relaxed(&purge.big_fresh_seen, fresh);
         purge_note_fresh(fresh - seen, MEMORY_BIG);
     } else {
-        (void)learnt_to_keep(in_use_now());
+        (void)learnt_to_keep(purge_in_use());
     }
 }
 
 void purge_look(size_t dirty)
 {
-    size_t in_use = in_use_now();
+    size_t in_use = purge_in_use();
     note_demand(in_use);
     roll_window(in_use);
     pressure_note_time(in_use + dirty);
@@ -369,14 +364,14 @@ static void pay_locked(void)
     if (kind == MEMORY_NONE) /* another thread was faster */
         return;
     store_relaxed(&hak_purge_owed_for, MEMORY_NONE); /* further growth says so again */
-    size_t in_use = in_use_now(), highest = load_relaxed(&purge.highest),
+    size_t in_use = purge_in_use(), highest = load_relaxed(&purge.highest),
            owed = less(in_use + purge_free_bytes(), highest);
     if (!may_pay(owed) || !is_for_growth(in_use, owed)) {
         store_relaxed(&purge.highest, highest + owed);
         return;
     }
     purge_note_given(purge_others(kind, least_of(owed, payable_by_others(kind))));
-    store_relaxed(&purge.highest, largest_of(highest, in_use_now() + purge_free_bytes()));
+    store_relaxed(&purge.highest, largest_of(highest, purge_in_use() + purge_free_bytes()));
 }
 
 HAK_COLD void purge_pay(void)

@@ -46,6 +46,12 @@ void purge_note_fresh(size_t bytes, enum memory_kind kind);
 /* The same for what big blocks took since the last call. */
 void purge_note_big(void);
 
+/* What slabs, runs and big blocks lie in: all that lives and what heaps keep for reuse. */
+HAK_INLINE size_t purge_in_use(void)
+{
+    return units_in_use() * UNIT_SIZE + pages_in_use() + big_live_bytes();
+}
+
 /* Free memory that keeps its pages and can be purged here. */
 HAK_INLINE size_t purge_free_bytes(void)
 {

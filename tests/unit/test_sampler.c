@@ -76,6 +76,15 @@ static void the_probability_of_a_hit_is_exact(void **state)
     }
 }
 
+static void square_roots_are_exact(void **state)
+{
+    (void)state;
+    for (double x = 1e-9; x < 1e30; x *= 1.01)
+        assert_true(fabs(square_root(x) / sqrt(x) - 1) < 1e-9);
+    assert_true(square_root(0) == 0);
+    assert_true(square_root(-1e-3) == 0);
+}
+
 static void distances_are_exponential(void **state)
 {
     (void)state;
@@ -291,6 +300,33 @@ static void the_peak_is_remembered_by_site(void **state)
     assert_true(peak >= live * 63 / 64);
 }
 
+/* One at a time, of which each sample stands for very many. */
+static void a_short_lived_sample_is_no_peak(void **state)
+{
+    (void)state;
+    enum { BLOCKS = 1000, SIZE = 100000, FAR = 64 << 20, PAIRS = 2000000 };
+    static void *blocks[BLOCKS];
+    sample_every(SIZE, 7);
+    for (int i = 0; i < BLOCKS; i++)
+        blocks[i] = front_alloc(SIZE);
+    double live = sites_sums().live_bytes;
+    sample_every(FAR, 8);
+    uint64_t samples = load_relaxed(&shown()->samples);
+    for (int i = 0; i < PAIRS; i++)
+        front_free(front_alloc(1000));
+    assert_true(load_relaxed(&shown()->samples) > samples + 10);
+    for (int i = 0; i < BLOCKS; i++)
+        front_free(blocks[i]);
+    double peak = (double)load_relaxed(&shown()->sampled_peak);
+    if (peak < live / 2 || peak > live + FAR / 4)
+        fail_msg("%.0f live, peak %.0f", live, peak);
+    const struct live_area *a = live_area();
+    for (uint32_t i = 0; i < load_relaxed(&a->header.tables[LIVE_TABLE_sites].used); i++) {
+        const struct live_sites *s = &a->sites[i];
+        assert_true((load_relaxed(&s->peak_samples) == 0) == (load_relaxed(&s->peak_bytes) == 0));
+    }
+}
+
 static void *free_it(void *p)
 {
     front_free(p);
@@ -451,6 +487,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_probability_of_a_hit_is_exact),
+        cmocka_unit_test(square_roots_are_exact),
         cmocka_unit_test(distances_are_exponential),
         cmocka_unit_test(blocks_of_the_arena_are_like_their_classes),
         cmocka_unit_test(with_every_block_sampled_all_is_known),
@@ -459,6 +496,7 @@ int main(void)
         cmocka_unit_test(estimates_hold_for_a_mix_of_sizes),
         cmocka_unit_test(a_pair_that_never_refills_is_seen),
         cmocka_unit_test(the_peak_is_remembered_by_site),
+        cmocka_unit_test(a_short_lived_sample_is_no_peak),
         cmocka_unit_test(a_thread_frees_what_another_one_sampled),
         cmocka_unit_test(what_ends_beside_the_lock_is_forgotten_later),
         cmocka_unit_test(a_sampled_block_comes_home_from_a_magazine),

@@ -152,6 +152,20 @@ class ThreadMetric:
     kind: str = GAUGE
 
 
+def is_peak_now(live: int, peak: int, known_live: int) -> bool:
+    """Whether more is live now than at the peak that the library has noted, all by estimates.
+
+    It notes one when it is over: while a process grows, it is now. But of what is known to live an
+    estimate of twice as much is chance: a short-lived sample that stands for very much.
+    """
+    return peak < live and (peak == 0 or live <= 2 * known_live)
+
+
+def _sampled_peak(n: Numbers) -> int:
+    live, peak = n.word("sampled_live"), n.word("sampled_peak")
+    return live if is_peak_now(live, peak, n["live_bytes"]) else peak
+
+
 def unit_of(name: str) -> str:
     return "bytes" if name.endswith("_bytes") else ""
 
@@ -311,8 +325,7 @@ METRICS = [
     Metric(
         "sampled_peak_bytes",
         "the highest that estimate ever was",
-        # The library notes a peak when it is over: while a process grows, it is now.
-        lambda n: max(n.word("sampled_peak"), n.word("sampled_live")),
+        _sampled_peak,
         group=PROFILE,
     ),
     Metric("sampled_blocks", "live blocks that were sampled", lambda n: n.sampled, group=PROFILE),

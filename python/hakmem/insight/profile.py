@@ -12,7 +12,7 @@ from pathlib import Path
 from hakmem.insight.area import OBJECT, Area, Row, Saved, clock_ms, number, numbers
 from hakmem.insight.attaching import area_of, mapped_name
 from hakmem.insight.confidence import FEW, Interval, Sampled, of_samples, of_total
-from hakmem.insight.numbers import numbers_of
+from hakmem.insight.numbers import is_peak_now, numbers_of
 from hakmem.pids import pid_of
 from hakmem.terminal import in_one_line, legible
 
@@ -37,8 +37,10 @@ class Site:
     total_objects: float
     peak_bytes: int
     peak_objects: float
+    peak_samples: int
     tight_bytes: int
     tight_objects: float
+    tight_samples: int
     first_ms: int
     last_ms: int
     samples: int
@@ -172,18 +174,15 @@ def total_of(site: Site) -> Interval:
 
 
 def peak_of(site: Site) -> Interval:
-    return _of_moment(site, site.peak_bytes, site.peak_objects)
+    return _of_moment(site.peak_bytes, site.peak_objects, site.peak_samples)
 
 
 def tight_of(site: Site) -> Interval:
-    return _of_moment(site, site.tight_bytes, site.tight_objects)
+    return _of_moment(site.tight_bytes, site.tight_objects, site.tight_samples)
 
 
-def _of_moment(site: Site, live: int, objects: float) -> Interval:
-    """How many samples it was then is known only from what one of the site's stands for."""
-    mean = live / objects if objects else 0.0
-    one = site.total_bytes / site.samples if site.samples else 0.0
-    return of_total(live, round(live / one) if one else 0, mean)
+def _of_moment(live: int, objects: float, samples: int) -> Interval:
+    return of_total(live, samples, live / objects if objects else 0.0)
 
 
 def _sum(parts: Sequence[Interval]) -> Interval:
@@ -208,8 +207,10 @@ def merged(sites: Sequence[Site]) -> Site:
         total_objects=sum(site.total_objects for site in sites),
         peak_bytes=sum(site.peak_bytes for site in sites),
         peak_objects=sum(site.peak_objects for site in sites),
+        peak_samples=sum(site.peak_samples for site in sites),
         tight_bytes=sum(site.tight_bytes for site in sites),
         tight_objects=sum(site.tight_objects for site in sites),
+        tight_samples=sum(site.tight_samples for site in sites),
         first_ms=min(site.first_ms for site in sites),
         last_ms=max(site.last_ms for site in sites),
         samples=sum(site.samples for site in sites),
@@ -281,6 +282,7 @@ def from_area(
     words = [number(word, "address") for word in area.table("stacks").rows()]
     sites = [_site(index, site, words) for index, site in enumerate(area.table("sites").rows())]
     points = [_point(point) for point in area.table("timeline").rows()]
+    known_live = numbers_of(area, None)["live_bytes"]
     return Profile(
         pid=area.seen_as or number(row, "pid"),
         command=in_one_line(command or saved.command) or _program(area.maps_text),
@@ -291,23 +293,30 @@ def from_area(
         or saved.ms
         or max([number(row, "changed_ms"), *(site.last_ms for site in sites)]),
         settings={name: number(settings, name) for name in settings},
-        sites=_with_peak([site for site in sites if site.samples]),
+        sites=_with_peak([site for site in sites if site.samples], known_live),
         blocks=tuple(_block(row) for row in area.table("blocks").rows() if number(row, "address")),
         timeline=tuple(point for point in points if point.ms),
         modules=modules_of(area.maps_text, area.build_ids, area.seen_as),
         page=page,
         taken_at=time.time() if taken_at is None else taken_at,
         source=area.source,
-        known_live=numbers_of(area, None)["live_bytes"],
+        known_live=known_live,
     )
 
 
-def _with_peak(sites: Sequence[Site]) -> tuple[Site, ...]:
-    """The library notes a peak when it is over: where more is live than at the last, it is now."""
-    if sum(site.live_bytes for site in sites) <= sum(site.peak_bytes for site in sites):
+def _with_peak(sites: Sequence[Site], known_live: int) -> tuple[Site, ...]:
+    """Where the peak is now, what is live is what each had then."""
+    live = sum(site.live_bytes for site in sites)
+    if not is_peak_now(live, sum(site.peak_bytes for site in sites), known_live):
         return tuple(sites)
     return tuple(
-        replace(site, peak_bytes=site.live_bytes, peak_objects=site.live_objects) for site in sites
+        replace(
+            site,
+            peak_bytes=site.live_bytes,
+            peak_objects=site.live_objects,
+            peak_samples=site.live_samples,
+        )
+        for site in sites
     )
 
 
@@ -323,8 +332,10 @@ def _site(index: int, row: Row, words: Sequence[int]) -> Site:
         total_objects=number(row, "total_objects") / OBJECT,
         peak_bytes=number(row, "peak_bytes"),
         peak_objects=number(row, "peak_objects") / OBJECT,
+        peak_samples=number(row, "peak_samples") if "peak_samples" in row else 0,
         tight_bytes=number(row, "tight_bytes") if "tight_bytes" in row else 0,
         tight_objects=number(row, "tight_objects") / OBJECT if "tight_objects" in row else 0.0,
+        tight_samples=number(row, "tight_samples") if "tight_samples" in row else 0,
         first_ms=number(row, "first_ms"),
         last_ms=number(row, "last_ms"),
         samples=number(row, "samples"),

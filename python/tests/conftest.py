@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import TextIO
 
 import pytest
 
@@ -83,13 +84,16 @@ def hakmem(tmp_path: Path) -> Run:
     shutil.copytree(ROOT / "profiles", clone / "profiles")
 
     def run(
-        *arguments: str | Path, environment: dict[str, str] | None = None
+        *arguments: str | Path,
+        environment: dict[str, str] | None = None,
+        stdout: int | TextIO = subprocess.PIPE,
     ) -> subprocess.CompletedProcess[str]:
         inherited = {k: v for k, v in os.environ.items() if not k.startswith(("HAKMEM_", "LD_"))}
         return subprocess.run(
             [sys.executable, "-I", "-m", "hakmem", *map(str, arguments)],
             env=inherited | {"CLONE_OF_HAKMEM": str(clone)} | (environment or {}),
-            capture_output=True,
+            stdout=stdout,
+            stderr=subprocess.PIPE,
             text=True,
             check=False,
             timeout=300,

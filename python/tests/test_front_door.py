@@ -87,6 +87,28 @@ def test_what_other_commands_need_leaves_the_tests_as_they_are(clone: Path) -> N
     assert configured.exists()
 
 
+def test_python_of_another_user_that_nobody_else_may_run(clone: Path) -> None:
+    with tempfile.TemporaryDirectory() as place:
+        theirs = Path(place) / "clone"
+        shutil.copytree(clone, theirs)
+        python = theirs / ".venv" / "bin" / "python"
+        python.unlink()
+        python.symlink_to("/no/such/python")
+        for folder in (Path(place), theirs, theirs / ".venv"):
+            folder.chmod(0o555)
+        result = subprocess.run(
+            [theirs / "hakmem", "stats"],
+            user=NOBODY if os.geteuid() == 0 else None,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert result.returncode == 125
+        assert "cannot be run by you" in result.stderr
+        for folder in (Path(place), theirs, theirs / ".venv"):
+            folder.chmod(0o755)
+
+
 def test_clone_of_another_user_is_left_as_it_is(clone: Path) -> None:
     """Nobody's rights where root runs the tests, who may write everywhere."""
     (clone / ".venv" / "interpreter").write_text("another")

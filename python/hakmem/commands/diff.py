@@ -93,7 +93,7 @@ def print_changes(found: Sequence[Change], noun: str) -> None:
     from hakmem.insight.words import many_text, size_text
 
     table = Table(box=None, header_style="dim", pad_edge=False)
-    for heading in ("change", "before", "after"):
+    for heading in ("change", "", "before", "after"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("allocated by", overflow="fold")
     changed = [one for one in found if one.bytes]
@@ -101,6 +101,7 @@ def print_changes(found: Sequence[Change], noun: str) -> None:
         ink = ("red" if one.bytes > 0 else "green") if one.is_sure else "dim"
         table.add_row(
             Text(f"{'+' if one.bytes > 0 else ''}{size_text(one.bytes)}", style=ink),
+            "" if one.is_sure else "?",
             size_text(one.before.value),
             size_text(one.after.value),
             callers(one.frames, most=None),
@@ -109,7 +110,7 @@ def print_changes(found: Sequence[Change], noun: str) -> None:
         if not changed:
             console.print(f"Nothing has changed: {many_text(len(found), 'call stack')} {noun}")
             return
-        console.print(f"bytes {noun}; in colour where it is more than chance", style="dim")
+        console.print(f"bytes {noun}; ? where it may be chance", style="dim")
         console.print(Fitted(table, BEFORE_AND_AFTER))
         if len(changed) > SHOWN:
             console.print(f"and {len(changed) - SHOWN} smaller changes: --html FILE shows them")

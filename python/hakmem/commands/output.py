@@ -101,19 +101,29 @@ def _drop_empty(files: Iterable[Path]) -> None:
 
 
 def finish(results: Results, subject: str, base: str, targets: Targets, stem: str) -> None:
-    """The table, the conclusion in words, and the files."""
-    from hakmem.lab.terminal import print_results, print_words
-    from hakmem.lab.words import conclusion
+    """The files, the table, and the conclusion in words: whichever fails, the others are there."""
+    try:
+        _write_files(results, subject, base, targets, stem)
+    finally:
+        if not targets.take_stdout:
+            _print_tables(results, subject, base)
 
-    if not targets.take_stdout:
-        print_results(results, subject, base)
-        print_words(conclusion(results, subject, base))
+
+def _write_files(results: Results, subject: str, base: str, targets: Targets, stem: str) -> None:
     targets.write(results, stem)
     if targets.markdown is not None:
         from hakmem.lab.markdown import document
 
         write_file(targets.markdown, document(results, subject, base))
         _tell("tables", targets.markdown)
+
+
+def _print_tables(results: Results, subject: str, base: str) -> None:
+    from hakmem.lab.terminal import print_results, print_words
+    from hakmem.lab.words import conclusion
+
+    print_results(results, subject, base)
+    print_words(conclusion(results, subject, base))
 
 
 def command_line() -> str:

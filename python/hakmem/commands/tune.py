@@ -160,21 +160,32 @@ def _telling(run: Run, case: Case, failures: Path) -> Run:
 def _conclude(
     search: Search, command: str, output: Path, json_file: Path | None, plot: Path | None
 ) -> int:
-    from hakmem.lab.host import describe_host
-    from hakmem.lab.session import now
     from hakmem.lab.terminal import print_words, result_console
     from hakmem.tune import report
-    from hakmem.tune.profile import write_profile
     from hakmem.tune.session import Ending
 
     interrupted = search.ending is Ending.INTERRUPTED
     if not search.duels:
         say(f"no two arms were compared: {search.ending}")
         return INTERRUPTED if interrupted else OWN_FAILURE
+    try:
+        _write_files(search, command, output, json_file, plot)
+    finally:
+        if json_file != STDOUT:
+            result_console().print(report.table(search))
+            print_words(report.conclusion(search))
+    return INTERRUPTED if interrupted else 0
+
+
+def _write_files(
+    search: Search, command: str, output: Path, json_file: Path | None, plot: Path | None
+) -> None:
+    from hakmem.lab.host import describe_host
+    from hakmem.lab.session import now
+    from hakmem.tune import report
+    from hakmem.tune.profile import write_profile
+
     host, when = describe_host(), now()
-    if json_file != STDOUT:
-        result_console().print(report.table(search))
-        print_words(report.conclusion(search))
     write_profile(search, output, command, when, host)
     say(f"profile: {output}")
     if json_file is not None:
@@ -188,4 +199,3 @@ def _conclude(
     if plot is not None:
         report.plot(search, plot)
         say(f"picture: {plot}")
-    return INTERRUPTED if interrupted else 0

@@ -102,6 +102,8 @@ def predicate(found: Comparison, base: str | None) -> str:
     if found.negligible:
         bound = 100 * minimum_effect(metric_named(found.metric))
         return f"equals {other} in {phrase.topic} (within {bound:g} %)"
+    if found.low > 1 or found.high < 1:
+        return f"may differ from {other} in {phrase.topic}{_span(found)}, too few rounds to tell"
     return f"is not distinguishable from {other} in {phrase.topic}{_span(found)}"
 
 

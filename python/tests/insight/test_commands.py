@@ -488,6 +488,7 @@ def test_diff(hakmem: Run, file: Path, tmp_path: Path) -> None:
     assert result.returncode == 0, result.stderr
     (row,) = [line for line in result.stdout.splitlines() if line.startswith("+80.0 MiB")]
     assert "app+0x300" in row
+    assert row.startswith("+80.0 MiB   ")
     folded, page = tmp_path / "diff.folded", tmp_path / "diff.html"
     result = hakmem("diff", file, later, "--collapsed", folded, "--html", page, "--json")
     assert [one["bytes"] for one in json.loads(result.stdout)] == [80 << 20, 0]
@@ -512,6 +513,14 @@ def test_diff_names_places_as_report_does(capsys: pytest.CaptureFixture[str]) ->
     print_changes(changes, "live now")
     rows = [line.split("0 B")[1].split("MiB")[1].strip() for line in out_rows(capsys)]
     assert rows == ["make make.c:7", "make make.c:7 < main"]
+
+
+def test_diff_marks_what_may_be_chance_without_colour(capsys: pytest.CaptureFixture[str]) -> None:
+    make = Frame("make", "app", "/src/make.c", 7)
+    before = Interval(4 << 20, 2 << 20, 8 << 20, 8)
+    print_changes([Change((make,), make, before, Interval(5 << 20, 3 << 20, 9 << 20, 10))], "now")
+    (row,) = out_rows(capsys)
+    assert row.startswith("+1.00 MiB  ? ")
 
 
 def out_rows(capsys: pytest.CaptureFixture[str]) -> list[str]:

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from synthetic_results import suite_results
 
-from hakmem.commands.output import Targets
+from hakmem.commands.output import Targets, finish
 from hakmem.errors import HakmemError
-from hakmem.lab import report
+from hakmem.lab import report, terminal
 
 NAME = "compare-2026-11-21T133000"
 
@@ -49,6 +49,35 @@ def test_what_could_not_be_written_leaves_no_name(
     with pytest.raises(HakmemError):
         Targets(tmp_path / "own.json", None, None, tmp_path).write(suite_results(), "compare")
     assert names(tmp_path) == ["own.json"]
+
+
+def test_table_that_cannot_be_printed_leaves_the_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are what minutes were spent for, and a pager may be closed."""
+
+    def refuse(*_: object) -> None:
+        raise BrokenPipeError
+
+    monkeypatch.setattr(terminal, "print_results", refuse)
+    tables = tmp_path / "tables.md"
+    targets = Targets(tmp_path / "own.json", tmp_path / "own.html", None, None, tables)
+    with pytest.raises(BrokenPipeError):
+        finish(suite_results(), "hakmem", "glibc", targets, "compare")
+    assert names(tmp_path) == ["own.html", "own.json", "tables.md"]
+
+
+def test_file_that_cannot_be_written_leaves_the_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(*_: object) -> None:
+        raise HakmemError("no")
+
+    monkeypatch.setattr(report, "write_html", refuse)
+    targets = Targets(tmp_path / "own.json", tmp_path / "own.html", None, None)
+    with pytest.raises(HakmemError):
+        finish(suite_results(), "hakmem", "glibc", targets, "compare")
+    assert "hakmem" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("place", range(4))

@@ -85,6 +85,10 @@ def compared(ratio: float, low: float, high: float, metric: str = "time_s") -> C
         (compared(2.9, 2.7, 3.1), "takes 2.9 times as long as glibc (2.7-3.1)"),
         (compared(1.0, 0.999, 1.001), "equals glibc in time (within 1 %)"),
         (compared(1.0, 0.97, 1.04), "is not distinguishable from glibc in time (-3.0 % to +4.0 %)"),
+        (
+            Comparison("time_s", 0.38, 0.37, 0.38, 2),
+            "may differ from glibc in time (-63.0 % to -62.0 %), too few rounds to tell",
+        ),
         (compared(0.88, 0.87, 0.89, "peak_rss_kib"), "uses 12 % (11-13) less memory than glibc"),
         (compared(1.05, 1.05, 1.05, "peak_rss_kib"), "uses 5 % more memory than glibc"),
         (compared(3.0, 2.9, 3.1, "peak_rss_kib"), "uses 3.0 times as much memory as glibc"),

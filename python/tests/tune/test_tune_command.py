@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TextIO
 
 import pytest
 from conftest import ROOT
@@ -25,8 +26,10 @@ def tune(hakmem: Run, tmp_path: Path) -> Run:
         pytest.skip("the library is not built")
     fixed = ("--library", LIBRARY, "--output", tmp_path / "tiny.env")
 
-    def run(*words: str | Path) -> subprocess.CompletedProcess[str]:
-        return hakmem("tune", *fixed, *words)
+    def run(
+        *words: str | Path, stdout: int | TextIO = subprocess.PIPE
+    ) -> subprocess.CompletedProcess[str]:
+        return hakmem("tune", *fixed, *words, stdout=stdout)
 
     return run
 
@@ -52,6 +55,16 @@ def test_writes_a_profile_that_run_takes(tune: Run, hakmem: Run, tmp_path: Path)
     options = ("--library", LIBRARY, "--profile", tmp_path / "tiny.env")
     shown = hakmem("run", *options, "--", "sh", "-c", "env | grep ^HAKMEM_ | sort")
     assert shown.stdout.split() == sorted(f"{key}={value}" for key, value in settings.items())
+
+
+def test_files_are_written_where_nothing_can_be_printed(tune: Run, tmp_path: Path) -> None:
+    figures = tmp_path / "f.json"
+    words = ("--runs", "5", "--only", "^retain:0$", "--json", figures)
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        done = tune(*words, "--", "true", stdout=full)
+    assert "cannot write standard output" in done.stderr
+    assert json.loads(figures.read_text())["runs"] == 5
+    assert (tmp_path / "tiny.env").exists()
 
 
 def test_json_alone_on_standard_output(tune: Run) -> None:

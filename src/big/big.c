@@ -2,10 +2,13 @@
 
 #include <string.h>
 
+#include "base/budget.h"
 #include "base/probe.h"
 #include "big/cache.h"
+#include "control/options.h"
 #include "os/os.h"
 #include "pages/pages.h"
+#include "pressure/pressure.h"
 #include "region/arrays.h"
 #include "slab/slab.h"
 #include "super/super.h"
@@ -15,7 +18,9 @@ enum {
     ADVISED_MOST =
         2048,       /* live blocks with which some may have huge pages; two mappings each at most */
     REST_SHARE = 4, /* of a block's pages: more than that behind its end go back, ... */
-    REST_MIN = UNIT_SIZE / 2, /* ... if it is worth a call */
+    REST_MIN = UNIT_SIZE / 2, /* ... if it is worth a call, ... */
+    REST_IN_MS = 64 << 10,    /* ... and so many bytes in a millisecond, ... */
+    REST_AHEAD_MS = 128,      /* ... or of the next ones */
     BITS = 64
 };
 
@@ -45,10 +50,18 @@ static HAK_NOINLINE void release_lock(void)
     lock_release(&big.lock);
 }
 
+/* What of a block is in use, and what it has touched behind that. */
+struct extent {
+    size_t bytes, rest;
+};
+
+static const struct extent nothing;
+
 /* Without the lock, which a handler that gets a block may not have. */
-static void account(size_t bytes, size_t before, size_t blocks)
+static void account(struct extent now, struct extent before, size_t blocks)
 {
-    add_relaxed(&hak_big.live_bytes, bytes - before);
+    add_relaxed(&hak_big.live_bytes, now.bytes - before.bytes);
+    add_relaxed(&hak_big.rest_bytes, now.rest - before.rest);
     add_relaxed(&hak_big.live_count, blocks);
 }
 
@@ -123,6 +136,11 @@ static bool drop(struct cached c)
 static size_t touched_bytes(const struct slab *s)
 {
     return largest_of(s->size, s->touched * hak_region.page_size);
+}
+
+static struct extent extent_of(const struct slab *s)
+{
+    return (struct extent){s->size, touched_bytes(s) - s->size};
 }
 
 static void set_touched(struct slab *s, size_t bytes)
@@ -367,7 +385,7 @@ void *big_alloc(size_t size, size_t alignment, enum big_pages pages, bool *zeroe
         p = alloc_fresh(granules, alignment, usable, pages);
     *zeroed = p != NULL && big_dirty_bytes(p) == 0;
     if (p != NULL) {
-        account(usable, 0, 1);
+        account(extent_of(slab_at(unit_of(p))), nothing, 1);
         probe_big_alloc(size);
     }
     return p;
@@ -384,7 +402,7 @@ bool big_free(size_t unit)
         unit_set_word(unit, WORD_FREED);
         unit_show(unit);
         probe_big_free(s->size);
-        account(0, s->size, (size_t)0 - 1);
+        account(nothing, extent_of(s), (size_t)0 - 1);
         gone = cache_put(stretch(unit / GRANULE_UNITS, s->granules, touched_bytes(s)));
     }
     release_lock();
@@ -496,11 +514,26 @@ static void *move(size_t granule, struct slab *s, size_t granules, size_t usable
     return make_block(stretch((size_t)to, granules, touched), usable, granules);
 }
 
+/* A program that takes large blocks, and gives back what it did not need of each, touches the same pages again with the next one. So it
+ * may keep as much of them as of other free memory, or, where giving them back would take all its time, retain_max.
+ * docs/decisions/0113 */
+static bool rest_may_stay(size_t rest)
+{
+    static _Atomic uint64_t paid_until_ms;
+    size_t all = load_relaxed(&hak_big.rest_bytes) + rest;
+    if (pressure_is(PRESSURE_NEAR))
+        return false;
+    if (all <= hak_options.retain)
+        return true;
+    return all <= hak_options.retain_max &&
+           !budget_pay(&paid_until_ms, os_now_ms(), rest / REST_IN_MS, REST_AHEAD_MS);
+}
+
 /* In its last granule: nobody else can use what is there. A block that is resized to and fro a little keeps it. */
 static void purge_rest(size_t granule, struct slab *s)
 {
     size_t touched = touched_bytes(s), rest = touched - s->size;
-    if (rest > REST_MIN && rest > touched / REST_SHARE &&
+    if (rest > REST_MIN && rest > touched / REST_SHARE && !rest_may_stay(rest) &&
         os_purge((char *)granule_address(granule) + s->size, rest))
         set_touched(s, s->size);
 }
@@ -525,10 +558,11 @@ static void *resize_granules(size_t granule, struct slab *s, size_t granules, si
 void *big_resize(size_t unit, size_t size, enum big_pages pages)
 {
     struct slab *s = slab_at(unit);
-    size_t before = s->size, usable = round_up(size, hak_region.page_size);
+    size_t usable = round_up(size, hak_region.page_size);
+    struct extent before = extent_of(s);
     void *p = resize_granules(unit / GRANULE_UNITS, s, granules_for(size), usable, pages);
     if (p != NULL)
-        account(usable, before, 0);
+        account(extent_of(slab_at(unit_of(p))), before, 0);
     return p;
 }
 

@@ -1,7 +1,7 @@
 /* Big blocks (above 1 MiB): whole granules of their own, and the BigCache ("Whale cache"), a bounded
  * store of freed ones that keep their pages.
  *
- * Calls: super, pages (for granules that are free as a whole), slab (a unit's line), region, os. Called by: heap (paged, fresh), front, mind (touch), purge, control (numbers). */
+ * Calls: super, pages (for granules that are free as a whole), slab (a unit's line), region, pressure, os. Called by: heap (paged, fresh), front, mind (touch), purge, control (numbers). */
 #ifndef HAK_BIG_H
 #define HAK_BIG_H
 
@@ -41,7 +41,8 @@ ptrdiff_t big_take_cached(size_t least, size_t *touched);
 struct big_counts {
     _Atomic size_t cached_bytes;
     _Atomic size_t live_bytes, live_count; /* changed by adding */
-    _Atomic size_t fresh_bytes;            /* ever taken from the region for want of cached ones */
+    _Atomic size_t rest_bytes;  /* touched behind the ends of live blocks; changed by adding */
+    _Atomic size_t fresh_bytes; /* ever taken from the region for want of cached ones */
     _Atomic size_t others; /* granules ever taken from other kinds of memory; changed by adding */
 };
 

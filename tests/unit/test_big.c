@@ -3,6 +3,7 @@
 
 #include <sys/resource.h>
 
+#include "control/options.h"
 #include "os/os.h"
 #include "pages/pages.h"
 #include "slab/slab.h"
@@ -335,10 +336,17 @@ static size_t resident_behind(char *p, size_t at)
 }
 
 /* Nobody else can use what lies behind a block in its last granule. */
+static void may_keep(size_t retain, size_t most)
+{
+    hak_options.retain = retain;
+    hak_options.retain_max = most;
+}
+
 static void much_behind_a_block_that_shrinks_goes_back(void **state)
 {
     (void)state;
     bool zeroed;
+    may_keep(0, 0);
     char *p = alloc(4 * MIB);
     stamp(p, 4 * MIB);
     assert_ptr_equal(big_resize(unit_of(p), 7 * MIB / 2, BIG_PLAIN), p); /* an eighth of it */
@@ -350,6 +358,46 @@ static void much_behind_a_block_that_shrinks_goes_back(void **state)
     assert_int_equal(big_cached_bytes(), 5 * MIB / 2);
     assert_ptr_equal(big_alloc(4 * MIB, 1, BIG_PLAIN, &zeroed), p);
     release(p);
+}
+
+/* As much as of other free memory, of all blocks together. */
+static void little_behind_blocks_that_shrink_stays(void **state)
+{
+    (void)state;
+    enum { BLOCKS = 3 };
+    may_keep(3 * MIB, 3 * MIB);
+    char *p[BLOCKS];
+    for (int i = 0; i < BLOCKS; i++) {
+        p[i] = alloc(4 * MIB);
+        stamp(p[i], 4 * MIB);
+        assert_ptr_equal(big_resize(unit_of(p[i]), 5 * MIB / 2, BIG_PLAIN), p[i]);
+        assert_int_equal(resident_behind(p[i], 5 * MIB / 2), i < 2 ? 3 * MIB / 2 : 0);
+    }
+    release(p[0]);
+    assert_ptr_equal(big_resize(unit_of(p[2]), 4 * MIB, BIG_PLAIN), p[2]);
+    stamp(p[2], 4 * MIB);
+    assert_ptr_equal(big_resize(unit_of(p[2]), 5 * MIB / 2, BIG_PLAIN), p[2]);
+    assert_int_equal(resident_behind(p[2], 5 * MIB / 2), 3 * MIB / 2);
+    release(p[1]);
+    release(p[2]);
+}
+
+/* Most of these finds no time: a millisecond for each 64 KiB. */
+static void blocks_that_shrink_all_the_time_do_not_touch_their_pages_anew(void **state)
+{
+    (void)state;
+    enum { TURNS = 1000 };
+    may_keep(0, 32 * MIB);
+    char *p = alloc(4 * MIB);
+    long faults = page_faults();
+    for (int i = 0; i < TURNS; i++) {
+        stamp(p, 4 * MIB);
+        assert_ptr_equal(big_resize(unit_of(p), 5 * MIB / 2, BIG_PLAIN), p);
+        assert_ptr_equal(big_resize(unit_of(p), 4 * MIB, BIG_PLAIN), p);
+    }
+    assert_true(page_faults() - faults < TURNS * (long)(MIB / hak_region.page_size));
+    release(p);
+    may_keep(2 * MIB, 32 * MIB);
 }
 
 static void resize_moves_if_it_must(void **state)
@@ -459,6 +507,9 @@ int main(void)
         cmocka_unit_test_setup(resize_in_place, empty_cache),
         cmocka_unit_test_setup(what_lies_behind_a_shorter_one_counts, empty_cache),
         cmocka_unit_test_setup(much_behind_a_block_that_shrinks_goes_back, empty_cache),
+        cmocka_unit_test_setup(little_behind_blocks_that_shrink_stays, empty_cache),
+        cmocka_unit_test_setup(blocks_that_shrink_all_the_time_do_not_touch_their_pages_anew,
+                               empty_cache),
         cmocka_unit_test_setup(resize_moves_if_it_must, empty_cache),
         cmocka_unit_test_setup(a_block_begins_where_its_granule_does, empty_cache),
         cmocka_unit_test_setup(failing_resize_leaves_the_block, empty_cache),

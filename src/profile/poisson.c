@@ -42,22 +42,6 @@ int64_t poisson_distance(uint64_t *random, uint64_t interval)
     return (int64_t)(-natural_log(u) * (double)interval);
 }
 
-/* Newton's iteration, from half the exponent: at most a seventeenth too large or 1/33 too small. */
-double square_root(double x)
-{
-    enum { STEPS = 4 };
-    if (x <= 0)
-        return 0;
-    uint64_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    bits = (bits >> 1) + ((uint64_t)1023 << 51);
-    double root;
-    memcpy(&root, &bits, sizeof root);
-    for (int i = 0; i < STEPS; i++)
-        root = (root + x / root) / 2;
-    return root;
-}
-
 double poisson_hit(double x)
 {
     enum { HALVINGS = 10 };

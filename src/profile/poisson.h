@@ -10,7 +10,4 @@ int64_t poisson_distance(uint64_t *random, uint64_t interval);
 /* 1 - exp(-x), x above 0: the probability that a block x intervals long is a sample. */
 double poisson_hit(double x);
 
-/* Of a normal number; of one below 0, as rounding may leave it, 0. */
-double square_root(double x);
-
 #endif

@@ -24,12 +24,12 @@ enum {
 
 static struct {
     struct lock lock;
-    bool given_up;      /* in the child of a fork: nothing is sampled, blocks stay deferred */
-    uint64_t sampled;   /* estimated live bytes, ... */
-    double variance;    /* ... and that of the estimate */
-    uint64_t peak;      /* the highest of it that the sites remember, ... */
-    double peak_surely; /* ... what was live then in all likelihood, ... */
-    size_t peak_in_use; /* ... and what that lay in; 0: none yet */
+    bool given_up;        /* in the child of a fork: nothing is sampled, blocks stay deferred */
+    uint64_t sampled;     /* estimated live bytes, ... */
+    double variance;      /* ... and that of the estimate */
+    uint64_t peak;        /* the highest of it that the sites remember, 0: none yet; ... */
+    double peak_variance; /* ... that of it, ... */
+    size_t peak_in_use;   /* ... and what it lay in */
     uint64_t samples, lost;
     uint64_t intervals;               /* of the samples, added up */
     _Atomic bool out_of_sight;        /* small blocks: sampler_lose_sight */
@@ -152,27 +152,27 @@ static bool record(const struct request *q, const void *p, size_t usable)
     return true;
 }
 
-/* The highest of many estimates is the one that chance made high, and among few samples, or with a short-lived one that stands for
- * very much, that is a multiple of what ever lived. So where memory in use is higher than it was at the peak (which no chance has
- * made so), the estimate has to be so less two standard deviations, and otherwise by three. */
-static bool is_peak(double spread, size_t in_use)
+/* The highest of many estimates is the one that chance made high: among few samples, or with a short-lived one that stands for very
+ * much, a multiple of what ever lived. So there has to be more than at the peak by more than chance makes: where memory in use is
+ * higher as well (which no chance has made so) by more than two samples stand for, otherwise by three standard deviations. */
+static bool is_peak(size_t in_use)
 {
-    enum { WORTH = 64 };
-    double now = (double)sampler.sampled;
-    if (in_use > sampler.peak_in_use + sampler.peak_in_use / WORTH)
-        return sampler.peak_in_use == 0 || now - 2 * spread > sampler.peak_surely;
-    return now - 3 * spread > (double)sampler.peak;
+    enum { WORTH = 64, SAMPLES = 2, DEVIATIONS = 3 };
+    double more = (double)sampler.sampled - (double)sampler.peak;
+    bool has_grown = in_use > sampler.peak_in_use + sampler.peak_in_use / WORTH;
+    double by_chance = has_grown ? SAMPLES * (sampler.variance - sampler.peak_variance)
+                                 : DEVIATIONS * DEVIATIONS * sampler.variance;
+    return sampler.peak == 0 || (more > 0 && more * more > by_chance);
 }
 
 /* The highest figures are kept where they begin to fall: most of the time they do not. */
 static void keep_peak(struct live_area *a, uint64_t now)
 {
-    double spread = square_root(sampler.variance);
     size_t in_use = purge_in_use();
-    if (!is_peak(spread, in_use))
+    if (!is_peak(in_use))
         return;
     sampler.peak = sampler.sampled;
-    sampler.peak_surely = (double)sampler.sampled - 2 * spread;
+    sampler.peak_variance = sampler.variance;
     sampler.peak_in_use = in_use;
     sites_keep_peak(a);
     store_relaxed(&a->process[0].sampled_peak, sampler.peak);
@@ -505,7 +505,7 @@ HAK_COLD void sampler_carry_over(struct live_area *a)
         site_allocated(a, change_of(r));
         record_show(a, r);
     }
-    sampler.peak = sampler.peak_in_use = 0; /* that was the parent's */
+    sampler.peak = 0; /* that was the parent's */
     show_sums(a, os_now_ms());
     live_drop_inherited();
     lock_release(&sampler.lock);

@@ -76,15 +76,6 @@ static void the_probability_of_a_hit_is_exact(void **state)
     }
 }
 
-static void square_roots_are_exact(void **state)
-{
-    (void)state;
-    for (double x = 1e-9; x < 1e30; x *= 1.01)
-        assert_true(fabs(square_root(x) / sqrt(x) - 1) < 1e-9);
-    assert_true(square_root(0) == 0);
-    assert_true(square_root(-1e-3) == 0);
-}
-
 static void distances_are_exponential(void **state)
 {
     (void)state;
@@ -487,7 +478,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_probability_of_a_hit_is_exact),
-        cmocka_unit_test(square_roots_are_exact),
         cmocka_unit_test(distances_are_exponential),
         cmocka_unit_test(blocks_of_the_arena_are_like_their_classes),
         cmocka_unit_test(with_every_block_sampled_all_is_known),

@@ -128,7 +128,7 @@ size_t hak_stats_get(struct hak_stats *stats, size_t size);
  *   opt.NAME                size_t, read and write; NAME as in HAKMEM_CONF. Read only: what counts at the
  *                           start alone, crash_log, live and worker, and texts, which are const char *
  *   purge                   no value: as hak_purge
- *   profile.write           const char *, write: the path of a file for the heap profile
+ *   profile.write           const char *, write: the path of a file for the heap profile; %p in it becomes the process id
  * Returns 0, ENOENT (no such name), EINVAL (wrong length or value, no name), EPERM (cannot be set), or why a file
  * cannot be written. */
 int hak_ctl(const char *name, void *old, size_t *old_size, const void *new_value, size_t new_size);

@@ -16,16 +16,25 @@ HAK_EXPORT hak_heap *hak_heap_new(void)
     return (hak_heap *)front_heap_new();
 }
 
-static HAK_NOINLINE void *alloc_missed(hak_heap *heap, size_t alignment, size_t size)
+/* Of a request that has been counted. */
+static HAK_NOINLINE void *alloc_missed(hak_heap *heap, size_t alignment, size_t size,
+                                       const char *what)
 {
-    struct heap *h = heap_at(heap, "hak_heap_malloc");
+    struct heap *h = heap_at(heap, what);
     return api_out_aligned(front_heap_alloc_counted(h, alignment, secure_request(size)), size);
+}
+
+static void *alloc_uncounted(hak_heap *heap, size_t alignment, size_t size, const char *what)
+{
+    (void)count_words(words_of(secure_request(size)));
+    return alloc_missed(heap, alignment, size, what);
 }
 
 HAK_EXPORT void *hak_heap_malloc(hak_heap *heap, size_t size)
 {
     void *p = front_heap_pop((const struct heap *)heap, secure_request(size));
-    return HAK_LIKELY(p != NULL) ? api_out_aligned(p, size) : alloc_missed(heap, 1, size);
+    return HAK_LIKELY(p != NULL) ? api_out_aligned(p, size)
+                                 : alloc_missed(heap, 1, size, "hak_heap_malloc");
 }
 
 HAK_EXPORT void *hak_heap_calloc(hak_heap *heap, size_t count, size_t size)
@@ -43,8 +52,7 @@ HAK_EXPORT void *hak_heap_aligned_alloc(hak_heap *heap, size_t alignment, size_t
         errno = EINVAL;
         return NULL;
     }
-    (void)count_words(words_of(secure_request(size)));
-    return alloc_missed(heap, alignment, size);
+    return alloc_uncounted(heap, alignment, size, "hak_heap_aligned_alloc");
 }
 
 HAK_EXPORT hak_heap *hak_heap_of(const void *p)
@@ -56,7 +64,7 @@ HAK_EXPORT hak_heap *hak_heap_of(const void *p)
 HAK_EXPORT void *hak_heap_realloc(hak_heap *heap, void *p, size_t size)
 {
     if (p == NULL)
-        return hak_heap_malloc(heap, size);
+        return alloc_uncounted(heap, 1, size, "hak_heap_realloc");
     struct heap *h = heap_at(heap, "hak_heap_realloc");
     if (front_heap_of(p, "hak_heap_realloc") != h)
         os_fatal("hak_heap_realloc(%p): the block is not one of heap %p", (uintptr_t)p,

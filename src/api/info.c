@@ -124,19 +124,11 @@ static bool has_prefix(const char *name, const char *prefix)
     return strncmp(name, prefix, strlen(prefix)) == 0;
 }
 
-HAK_EXPORT int hak_ctl(const char *name, void *old, size_t *old_size, const void *new_value,
-                       size_t new_size)
+/* What can be read, but for options. */
+static int ctl_read(const char *name, void *old, size_t *old_size)
 {
     static const char *const version = HAK_STRINGIZE(HAK_VERSION_MAJOR) "." HAK_STRINGIZE(
         HAK_VERSION_MINOR) "." HAK_STRINGIZE(HAK_VERSION_PATCH);
-    if (name == NULL)
-        return EINVAL;
-    if (strcmp(name, "profile.write") == 0)
-        return ctl_write_profile(new_value, new_size);
-    if (has_prefix(name, "opt."))
-        return ctl_option(name + strlen("opt."), old, old_size, new_value, new_size);
-    if (new_value != NULL)
-        return EPERM;
     if (has_prefix(name, "stats."))
         return ctl_stats(name + strlen("stats."), old, old_size);
     if (has_prefix(name, "counter."))
@@ -147,11 +139,25 @@ HAK_EXPORT int hak_ctl(const char *name, void *old, size_t *old_size, const void
         const char *text = options_text();
         return give_value(&text, sizeof text, old, old_size);
     }
-    if (strcmp(name, "purge") == 0) {
-        hak_purge();
-        return 0;
-    }
     return ENOENT;
+}
+
+HAK_EXPORT int hak_ctl(const char *name, void *old, size_t *old_size, const void *new_value,
+                       size_t new_size)
+{
+    if (name == NULL)
+        return EINVAL;
+    if (strcmp(name, "profile.write") == 0)
+        return ctl_write_profile(new_value, new_size);
+    if (has_prefix(name, "opt."))
+        return ctl_option(name + strlen("opt."), old, old_size, new_value, new_size);
+    bool is_purge = strcmp(name, "purge") == 0;
+    if (new_value != NULL)
+        return is_purge || ctl_read(name, NULL, NULL) != ENOENT ? EPERM : ENOENT;
+    if (!is_purge)
+        return ctl_read(name, old, old_size);
+    hak_purge();
+    return 0;
 }
 
 /* What only the GNU C library has besides. */

@@ -194,14 +194,14 @@ static HAK_NOINLINE struct block_info other_block(const void *p, const char *wha
     return live_block(p, total, last_word(p, total), what);
 }
 
-/* `word`: of the unit p lies in. Where no block starts no last word is sealed either: that it lies in a slab of the class is all
+/* `word`: of the unit p lies in. Where no block starts no last word is sealed either: that its last byte lies in a slab of the class is all
  * to be known beforehand, so that it can be read. Whose slab that is may change meanwhile. */
 HAK_INLINE struct block_info slab_block(const char *p, uintptr_t word, const char *what)
 {
     uint32_t class = class_of_word(word);
     size_t total = hak_classes[class].size;
     _Atomic uint64_t *last = word_before(p + total);
-    if (HAK_UNLIKELY(class_of_word(unit_word(unit_of(last))) != class))
+    if (HAK_UNLIKELY(class_of_word(unit_word(unit_of(p + total - 1))) != class))
         die_not_live(p, last, what);
     struct block_info b = live_block(p, total, last, what);
     verify_before(p, total, what);
@@ -344,6 +344,8 @@ HAK_INLINE void mark_free(struct waiting *w, char *p, const struct block_info *b
     bool as_a_whole = w != NULL && pay_for_filling(w, b->total);
     say(b->last, b->seal, FREE, said_with(b->size, as_a_whole ? WHOLE : 0));
     fill_freed(p, (char *)b->last, as_a_whole);
+    if (w == NULL && hak_options.zero_freed)
+        memset(p, 0, (size_t)((char *)b->last - p));
 }
 
 /* Into the magazine of the thread, if it has room. */

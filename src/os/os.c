@@ -384,10 +384,12 @@ HAK_COLD void os_drop_write_signals(const struct write_signals *s)
     errno = saved;
 }
 
+/* Not by write, which is a cancellation point: what is found in a thread that is to be cancelled would be told to nobody, and not end
+ * the program either. */
 static int write_all(int fd, const char *text, size_t length)
 {
     while (length > 0) {
-        ssize_t n = write(fd, text, length);
+        long n = syscall(SYS_write, fd, text, length);
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0)

@@ -113,6 +113,9 @@ static void test_what_cannot_be_set(void)
     size_t value = 1;
     for (size_t i = 0; i < ARRAY_LENGTH(names); i++)
         CHECK_AT(hak_ctl(names[i], NULL, NULL, &value, sizeof value) == EPERM, i);
+    static const char *const none[] = {"", "nope", "stats.nope", "counter.nope", "opt.nope"};
+    for (size_t i = 0; i < ARRAY_LENGTH(none); i++)
+        CHECK_AT(hak_ctl(none[i], NULL, NULL, &value, sizeof value) == ENOENT, i);
     CHECK(read_number("", &value) == ENOENT);
     CHECK(read_number("purged", &value) == ENOENT);
 }

@@ -319,6 +319,33 @@ static void sleeping_is_no_cancellation_point(void **state)
     assert_null(result);
 }
 
+static bool has_told;
+
+static void *tell_cancelled(void *at)
+{
+    pthread_cancel(pthread_self());
+    has_told = os_write(*(int *)at, "told", 4) == 0;
+    return NULL;
+}
+
+/* Nor is what a thread has to say of its misuse to end the thread, and not the program. */
+static void telling_is_no_cancellation_point(void **state)
+{
+    (void)state;
+    int ends[2];
+    char text[8];
+    pthread_t thread;
+    void *result;
+    assert_int_equal(pipe(ends), 0);
+    assert_int_equal(pthread_create(&thread, NULL, tell_cancelled, &ends[1]), 0);
+    assert_int_equal(pthread_join(thread, &result), 0);
+    assert_true(has_told);
+    assert_null(result);
+    assert_int_equal(read(ends[0], text, sizeof text), 4);
+    close(ends[0]);
+    close(ends[1]);
+}
+
 static void assert_different(const uintptr_t *words, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -365,6 +392,7 @@ int main(void)
         cmocka_unit_test(a_file_is_read_from_its_start),
         cmocka_unit_test(what_is_no_regular_file_is_not_read),
         cmocka_unit_test(sleeping_is_no_cancellation_point),
+        cmocka_unit_test(telling_is_no_cancellation_point),
         cmocka_unit_test(secrets_differ),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,72 @@
+/* In the build `secure` with zero_freed: what a block of up to 64 KiB held is gone when it is used again, whoever has freed it. */
+#include "heaps.h"
+
+enum { BLOCKS = 1000 };
+
+static const char secret[] =
+    "secret!"; /* a word: a link may be in the first ones, and has any bytes */
+
+static const size_t sizes[] = {16, 200, 1000, 8000, 33000};
+
+static unsigned char *blocks[BLOCKS];
+
+static void fill(unsigned char *(*alloc)(void *from, size_t size), void *from, size_t size)
+{
+    for (size_t i = 0; i < BLOCKS; i++) {
+        blocks[i] = alloc(from, size);
+        CHECK_AT(blocks[i] != NULL, size);
+        for (size_t at = 0; at + sizeof secret <= size; at += sizeof secret)
+            memcpy(blocks[i] + at, secret, sizeof secret);
+    }
+}
+
+static void check_gone(unsigned char *(*alloc)(void *from, size_t size), void *from, size_t size)
+{
+    for (size_t i = 0; i < BLOCKS; i++) {
+        blocks[i] = alloc(from, size);
+        CHECK_AT(blocks[i] != NULL && memmem(blocks[i], size, secret, sizeof secret) == NULL, size);
+    }
+}
+
+static void free_all(void)
+{
+    for (size_t i = 0; i < BLOCKS; i++)
+        free(blocks[i]);
+}
+
+static unsigned char *plain(void *nothing, size_t size)
+{
+    (void)nothing;
+    return malloc(size);
+}
+
+static unsigned char *of_heap(void *heap, size_t size)
+{
+    return hak_heap_malloc(heap, size);
+}
+
+static void test_plain(size_t size)
+{
+    fill(plain, NULL, size);
+    free_all();
+    check_gone(plain, NULL, size);
+    free_all();
+}
+
+static void test_heap(size_t size)
+{
+    hak_heap *heap = new_heap();
+    fill(of_heap, heap, size);
+    free_all();
+    check_gone(of_heap, heap, size);
+    hak_heap_destroy(heap);
+}
+
+int main(void)
+{
+    for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++) {
+        test_plain(sizes[i]);
+        test_heap(sizes[i]);
+    }
+    return 0;
+}

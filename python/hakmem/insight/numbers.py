@@ -211,13 +211,14 @@ METRICS = [
     Metric(
         "small_bytes",
         "blocks in size classes, up to 256 KiB, as large as their class",
-        lambda n: sum(c.blocks * c.size for c in n.classes) + n.apart_bytes,
+        # Magazines change while they are read: of few blocks it might be fewer than none.
+        lambda n: max(0, sum(c.blocks * c.size for c in n.classes) + n.apart_bytes),
         group=LIVE,
     ),
     Metric(
         "small_blocks",
         "number of blocks in size classes",
-        lambda n: sum(c.blocks for c in n.classes) + n.apart_blocks,
+        lambda n: max(0, sum(c.blocks for c in n.classes) + n.apart_blocks),
         group=LIVE,
     ),
     Metric("run_bytes", "blocks of whole pages, up to 1 MiB", _word("run_bytes"), group=LIVE),

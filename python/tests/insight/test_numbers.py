@@ -32,6 +32,20 @@ def test_peak_of_what_only_grows_is_now(of_file: Numbers) -> None:
     assert growing["sampled_peak_bytes"] == growing["sampled_live_bytes"]
 
 
+def test_peak_is_not_now_where_one_sample_stands_for_more_than_lives(of_file: Numbers) -> None:
+    live = 100 * of_file["live_bytes"] + of_file["sampled_peak_bytes"]
+    by_chance = replace(of_file, process=of_file.process | {"sampled_live": live})
+    assert by_chance["sampled_peak_bytes"] == of_file["sampled_peak_bytes"]
+
+
+def test_nothing_lives_less_than_not_at_all(of_file: Numbers) -> None:
+    """Of magazines that fill while they are read."""
+    late = [replace(one, magazine=one.used + 1000) for one in of_file.classes]
+    numbers = replace(of_file, classes=late)
+    assert (numbers["small_bytes"], numbers["small_blocks"]) == (0, 0)
+    assert numbers["live_bytes"] >= 0
+
+
 def test_a_file_has_no_resident_memory_but_all_else(of_file: Numbers) -> None:
     shown_names = {metric.name for metric, _ in of_file.shown()}
     everything = set(metric_table(tuple(COUNTERS)))

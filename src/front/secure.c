@@ -344,7 +344,7 @@ HAK_INLINE void mark_free(struct waiting *w, char *p, const struct block_info *b
     bool as_a_whole = w != NULL && pay_for_filling(w, b->total);
     say(b->last, b->seal, FREE, said_with(b->size, as_a_whole ? WHOLE : 0));
     fill_freed(p, (char *)b->last, as_a_whole);
-    if (w == NULL && hak_options.zero_freed)
+    if (w == NULL && hak_options.zero_freed && !is_large(b->total))
         memset(p, 0, (size_t)((char *)b->last - p));
 }
 

@@ -325,7 +325,7 @@ METRICS = [
     ),
     Metric(
         "sampled_peak_bytes",
-        "the highest that estimate ever was",
+        "the same at its peak, but for what chance makes of it",
         _sampled_peak,
         group=PROFILE,
     ),

@@ -1,5 +1,5 @@
 /* A budget of time, by the generic cell rate algorithm (ITU-T I.371): what is paid for takes its time, and may be so much
- * ahead of the clock. Calls: nothing. Called by: super, purge, heap, front. */
+ * ahead of the clock. Calls: nothing. Called by: super, big, purge, heap, front. */
 #ifndef HAK_BUDGET_H
 #define HAK_BUDGET_H
 

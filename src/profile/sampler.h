@@ -15,7 +15,7 @@
  * Sampled blocks of slabs' sizes lie in units of their own (arena.h, guarded.h), whose word is a tag: that is how
  * free finds them without a test. Everything here is under one lock, and samples are few.
  *
- * Calls: live, slab (classes), os. Called by: heap (and by way of heap.h in front), control. */
+ * Calls: live, slab (classes), purge, os. Called by: heap (and by way of heap.h in front), control. */
 #ifndef HAK_SAMPLER_H
 #define HAK_SAMPLER_H
 

@@ -17,7 +17,7 @@
  * Near a memory limit (pressure.h) little is allowed. Growth beyond the highest footprint is paid from other kinds of
  * free memory than what grows, within a budget of time (purge_pay; docs/decisions/0054).
  *
- * Calls: super, pages, big, mind, pressure, live, os. Called by: heap, front, control, api. */
+ * Calls: super, pages, big, mind, pressure, live, os. Called by: profile, heap, front, control, api. */
 #ifndef HAK_PURGE_H
 #define HAK_PURGE_H
 

@@ -13,12 +13,14 @@ static inline int set_up(void **state)
     return region_init() ? 0 : -1;
 }
 
-/* Each test starts with an empty cache of the usual capacity. */
+/* Each test starts with an empty cache and the usual settings. */
 static inline int empty_cache(void **state)
 {
     (void)state;
     big_purge(0);
     hak_options.whale_capacity = 64;
+    hak_options.retain = 2 * MIB;
+    hak_options.retain_max = 32 * MIB;
     return big_cached_bytes() == 0 ? 0 : -1;
 }
 

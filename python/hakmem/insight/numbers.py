@@ -325,7 +325,7 @@ METRICS = [
     ),
     Metric(
         "sampled_peak_bytes",
-        "the same at its peak, but for what chance makes of it",
+        "requested bytes of live blocks at their peak, estimated",
         _sampled_peak,
         group=PROFILE,
     ),

@@ -320,6 +320,11 @@ def _with_peak(sites: Sequence[Site], known_live: int) -> tuple[Site, ...]:
     )
 
 
+def _samples_then(row: Row, name: str) -> int:
+    """Where an earlier version did not write it, the fewest that there can have been."""
+    return number(row, name) if name in row else 1
+
+
 def _site(index: int, row: Row, words: Sequence[int]) -> Site:
     first = number(row, "stack")
     return Site(
@@ -332,10 +337,10 @@ def _site(index: int, row: Row, words: Sequence[int]) -> Site:
         total_objects=number(row, "total_objects") / OBJECT,
         peak_bytes=number(row, "peak_bytes"),
         peak_objects=number(row, "peak_objects") / OBJECT,
-        peak_samples=number(row, "peak_samples") if "peak_samples" in row else 0,
+        peak_samples=_samples_then(row, "peak_samples"),
         tight_bytes=number(row, "tight_bytes") if "tight_bytes" in row else 0,
         tight_objects=number(row, "tight_objects") / OBJECT if "tight_objects" in row else 0.0,
-        tight_samples=number(row, "tight_samples") if "tight_samples" in row else 0,
+        tight_samples=_samples_then(row, "tight_samples"),
         first_ms=number(row, "first_ms"),
         last_ms=number(row, "last_ms"),
         samples=number(row, "samples"),

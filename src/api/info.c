@@ -116,6 +116,7 @@ static int ctl_write_profile(const void *new_value, size_t new_size)
     memcpy(&path, new_value, sizeof path);
     if (path == NULL)
         return EINVAL;
+    front_show_inherited();
     return dump_profile(path) ? 0 : errno;
 }
 

@@ -14,6 +14,7 @@
 #include "heap/registry.h"
 #include "heap/runs.h"
 #include "heap/verify.h"
+#include "live/live.h"
 #include "mind/keep.h"
 #include "mind/touch.h"
 #include "os/os.h"
@@ -403,6 +404,14 @@ HAK_COLD size_t front_trim(void)
     size_t bytes = purge_everything();
     thread_leave();
     return bytes;
+}
+
+HAK_COLD void front_show_inherited(void)
+{
+    if (hak_live.inherited == NULL)
+        return;
+    (void)own_heap(thread_enter());
+    thread_leave();
 }
 
 HAK_COLD size_t front_purge_slabs(void)

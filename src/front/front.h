@@ -1,7 +1,7 @@
 /* Front: the code every malloc and free runs. The inlined functions below are the only hot code
  * of the library; everything else is reached by a tail call when they cannot serve.
  *
- * Calls: heap, profile, big, mind, purge, pressure, os. Called by: api. */
+ * Calls: heap, profile, big, mind, purge, pressure, live, os. Called by: api. */
 #ifndef HAK_FRONT_H
 #define HAK_FRONT_H
 
@@ -36,6 +36,9 @@ size_t front_trim(void);
 
 /* Of all threads' slabs the pages on which no block lives; in bytes. */
 size_t front_purge_slabs(void);
+
+/* The live area of a fork's child is there from now on, with what the parent's said of the blocks that both have. */
+void front_show_inherited(void);
 
 /* At a normal end of the process: ends it otherwise if what was freed last was not to be freed. */
 void front_verify(void);

@@ -132,7 +132,7 @@ HAK_COLD void rules_load(const char *path, uint64_t now_ms)
     if (!os_read_file(path, text, sizeof text))
         os_warn("rules: '%s' cannot be read or is empty; nothing is known from before", path);
     else if (strlen(text) == sizeof text - 1)
-        os_warn("rules: '%s' is longer than %u bytes and ignored", path, sizeof text - 1);
+        os_warn("rules: '%s' is longer than %u bytes and ignored", path, sizeof text - 2);
     else
         load_lines(path, now_ms);
 }

@@ -6,7 +6,8 @@
 #include "profile/poisson.h"
 
 enum {
-    WINDOW_MS = 128, /* samples are counted per window */
+    WINDOW_MS = 128, /* samples are counted per window, ... */
+    SAMPLES_MIN = 8, /* ... which is longer where it would have fewer */
     QUIET_SHARE =
         4, /* a window with less than this share of what is allowed: twice as often again */
     DOUBLINGS_MOST = 24,
@@ -54,20 +55,31 @@ void sampler_start(struct sampler *s)
         hak_thread.left = 0;
 }
 
+/* For one sample in so many windows the interval is that much too long. */
+static uint32_t doublings_too_many(uint64_t windows, size_t allowed)
+{
+    if (windows > 1)
+        return 63 - (uint32_t)__builtin_clzll(windows);
+    return rate.in_window < allowed / QUIET_SHARE;
+}
+
 static void begin_window(uint64_t window, size_t allowed)
 {
-    bool quiet = window > rate.window + 1 || rate.in_window < allowed / QUIET_SHARE;
+    uint32_t less = doublings_too_many(window - rate.window, allowed);
     uint32_t doublings = load_relaxed(&rate.doublings);
-    if (quiet && doublings > 0)
-        store_relaxed(&rate.doublings, doublings - 1);
+    store_relaxed(&rate.doublings, doublings > less ? doublings - less : 0);
     rate.window = window;
     rate.in_window = 0;
 }
 
 void rate_count(uint64_t now_ms)
 {
-    size_t allowed = hak_options.profile_rate * WINDOW_MS / 1000 + 1;
-    uint64_t window = now_ms / WINDOW_MS;
+    size_t per_second = hak_options.profile_rate;
+    size_t window_ms = (size_t)SAMPLES_MIN * 1000 / per_second;
+    if (window_ms < WINDOW_MS)
+        window_ms = WINDOW_MS;
+    size_t allowed = per_second * window_ms / 1000;
+    uint64_t window = now_ms / window_ms;
     if (window != rate.window)
         begin_window(window, allowed);
     if (++rate.in_window < allowed)

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 
 static const size_t sizes[] = {1, 15, 16, 100, 1000, 5000, 50000, 64 * KIB + 1, 300 * KIB, 5 * MIB};
 
@@ -161,6 +162,20 @@ static void test_profile_that_does_not_fit(const char *path, int file)
     CHECK(lseek(file, 0, SEEK_END) == 0);
 }
 
+/* It has done nothing but fork. */
+static void test_profile_of_a_child(const char *path)
+{
+    int status;
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        int wrong = write_profile(path);
+        _exit(wrong);
+    }
+    CHECK(waitpid(child, &status, 0) == child);
+    CHECK(status == 0);
+}
+
 static void test_profile_write(void)
 {
     char path[] = "/tmp/hakmem-profile-XXXXXX", start[8] = "", endless[1000];
@@ -170,6 +185,8 @@ static void test_profile_write(void)
     CHECK(read(file, start, sizeof start) == (ssize_t)sizeof start);
     CHECK(memcmp(start, "hakmem1", sizeof start) == 0);
     test_profile_that_does_not_fit(path, file);
+    test_profile_of_a_child(path);
+    CHECK(lseek(file, 0, SEEK_END) > 0);
     close(file);
     unlink(path);
     if (access("/dev/full", W_OK) == 0) {

@@ -459,6 +459,38 @@ static void a_child_without_the_lock_samples_no_more(void **state)
     front_free(p);
 }
 
+/* Of a program that would have `usual` per second, in so many seconds. */
+static double samples_in(double seconds, double usual, double *now_ms)
+{
+    double end = *now_ms + 1000 * seconds, samples = 0;
+    for (; *now_ms < end; samples++) {
+        rate_count((uint64_t)*now_ms);
+        *now_ms += 1000 / usual * (double)(rate_interval() / hak_options.profile_interval);
+    }
+    return samples;
+}
+
+/* However few, and no fewer than that after a time with many. */
+static void no_more_samples_a_second_than_are_allowed(void **state)
+{
+    (void)state;
+    enum { SECONDS = 1000 };
+    static const double usual[] = {0.5, 3, 20, 1000, 20, 2};
+    static const size_t rates[] = {1, 5, 8, 64, 500};
+    double now_ms = 1e9;
+    sample_every(4096, 8);
+    rate_count((uint64_t)now_ms); /* a long time after what was before */
+    for (size_t i = 0; i < sizeof rates / sizeof rates[0]; i++) {
+        hak_options.profile_rate = rates[i];
+        for (size_t k = 0; k < sizeof usual / sizeof usual[0]; k++) {
+            double got = samples_in(SECONDS, usual[k], &now_ms) / SECONDS;
+            double allowed = (double)rates[i];
+            assert_true(got < 1.25 * allowed);
+            assert_true(got > (usual[k] < allowed ? usual[k] : allowed) / 8);
+        }
+    }
+}
+
 /* The longest interval that can be set, as often doubled as it gets. */
 static void the_interval_has_an_end(void **state)
 {
@@ -494,6 +526,7 @@ int main(void)
         cmocka_unit_test(a_child_without_the_lock_samples_no_more),
         /* Last: the interval stays longer for a while. */
         cmocka_unit_test(too_many_samples_make_them_rare_and_unbiased),
+        cmocka_unit_test(no_more_samples_a_second_than_are_allowed),
         cmocka_unit_test(the_interval_has_an_end),
     };
     return cmocka_run_group_tests(tests, make_live_area, NULL);

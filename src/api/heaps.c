@@ -90,30 +90,16 @@ HAK_EXPORT void hak_heap_delete(hak_heap *heap)
     front_heap_ended();
 }
 
-/* Whether the program has it. In the child of a fork what another thread had leased is in nobody's hands. */
-static bool is_live(const void *p)
-{
-#if HAK_CHECKED
-    return check_is_live(p);
-#elif HAK_SECURE
-    size_t size;
-    return secure_is_live(p, &size);
-#else
-    (void)p; /* one of more than a unit, which is never leased */
-    return true;
-#endif
-}
-
 HAK_EXPORT void hak_heap_destroy(hak_heap *heap)
 {
     if (heap == NULL)
         return;
     struct heap *h = heap_at(heap, "hak_heap_destroy");
     for (void *p; (p = explicit_next_to_free(h)) != NULL;) {
-        if (is_live(p))
-            api_free(p, "hak_heap_destroy");
-        else
+        if (front_heap_leased(p))
             front_free(p);
+        else
+            api_free(p, "hak_heap_destroy");
     }
     explicit_to_vacant(h);
     front_heap_ended();

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "front/attach.h"
+#include "front/check.h"
 #include "front/secure.h"
 #include "front/slow.h"
 #include "heap/hollow.h"
@@ -104,6 +105,19 @@ HAK_COLD void front_heap_ended(void)
     purge_if_due();
     give_back_if_due();
     errno = saved;
+}
+
+HAK_COLD bool front_heap_leased(const void *p)
+{
+#if HAK_CHECKED
+    return leases_were_forgotten() && !check_is_live(p);
+#elif HAK_SECURE
+    size_t size;
+    return leases_were_forgotten() && !secure_is_live(p, &size);
+#else
+    (void)p; /* one of more than a unit, which never is */
+    return false;
+#endif
 }
 
 HAK_COLD struct heap *front_heap_of(const void *p, const char *what)

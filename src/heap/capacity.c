@@ -185,7 +185,7 @@ static HAK_COLD struct magazine *any_magazine(struct heap *h)
 /* How many of the oldest blocks that a spill leaves have to be taken in one go for a swing. */
 static uint32_t depth_of_swing(const struct magazine *m, uint32_t class)
 {
-    uint32_t kept = m->cap - spill_batch(m->cap, class) + 1, depth = m->cap / SWING_SHARE;
+    uint32_t kept = m->cap - batch_most(m->cap, class) + 1, depth = m->cap / SWING_SHARE;
     return kept < SWING_MIN ? kept : depth < SWING_MIN ? SWING_MIN : depth;
 }
 

@@ -14,7 +14,8 @@
 
 enum {
     BATCH_MAX = 32, /* a refill or a flush moves up to so many blocks or half a magazine ... */
-    BATCH_SHARE = 8 /* ... unless this share of a magazine is more: it is moved up by a flush */
+    BATCH_SHARE =
+        8 /* ... unless this share of a magazine is more: each has a fixed cost, and a flush moves up what stays */
 };
 
 /* Of a closed, empty magazine that has been missed: others slots, if it should be longer. */
@@ -26,14 +27,14 @@ void empty_magazine(struct heap *h, uint32_t class);
 /* The same for all, and they lose their slots: how long they became is for a demand that is gone. */
 void magazines_lose_slots(struct heap *h);
 
-/* The oldest blocks of a full magazine, spill_batch of them, have just gone back, and the rest has moved up. */
+/* The oldest blocks of a full magazine, batch_most of them, have just gone back, and the rest has moved up. */
 void note_spill(struct heap *h, uint32_t class);
 
 /* Whether it has grown anew soon after it had shrunk so far that its magazines were emptied. What shrinks now will be
  * wanted again then. With the lock held. */
 bool heap_swings(struct heap *h);
 
-HAK_INLINE uint32_t spill_batch(uint32_t cap, uint32_t class)
+HAK_INLINE uint32_t batch_most(uint32_t cap, uint32_t class)
 {
     if (class >= FIRST_PAGED)
         return 1;

@@ -14,6 +14,7 @@
 
 enum {
     BATCH_FIRST = 4,       /* blocks of a magazine's first refill, doubled at each */
+    REFILL_MAX = 128,      /* at most, however long the magazine: somebody waits for it */
     GROWN_MIN = 512 << 10, /* growth by so much is followed by a sweep, or ... */
     GROWN_SHARE = 32,      /* ... by this share of what is in use */
     SPARSE_SHARE = 8,      /* a class is sparse below one eighth of its blocks in use ... */
@@ -77,9 +78,11 @@ static bool worth_a_refill(uint32_t class)
     return hak_classes[class].size > hak_region.page_size;
 }
 
-static uint32_t next_batch(struct magazine *m)
+static uint32_t next_batch(struct magazine *m, uint32_t class)
 {
-    uint32_t half = (m->cap + 1U) / 2, most = half < BATCH_MAX ? half : BATCH_MAX;
+    uint32_t most = batch_most(m->cap, class);
+    if (most > REFILL_MAX)
+        most = REFILL_MAX;
     uint32_t batch = m->batch != 0 ? 2U * m->batch : BATCH_FIRST;
     m->batch = (uint8_t)(batch < most ? batch : most);
     return m->batch;
@@ -115,7 +118,7 @@ static void *fill_from(struct heap *h, struct heap *from, uint32_t class, uint32
     struct magazine *m = magazine_of(h, class);
     if (m->cap == 0)
         return heap_take_one(from, class);
-    uint32_t wanted = next_batch(m);
+    uint32_t wanted = next_batch(m, class);
     wanted = wanted < most ? wanted : most;
     if (zeroed != NULL && (wanted == 1 || worth_a_refill(class)) && next_is_zeroed(from, class)) {
         *zeroed = true;
@@ -220,7 +223,7 @@ static void spill(struct heap *h, uint32_t class, void *p)
         heap_changed(h, class);
         return;
     }
-    uint32_t batch = spill_batch(m->cap, class), keep = m->cap - batch;
+    uint32_t batch = batch_most(m->cap, class), keep = m->cap - batch;
     heap_put_all(h, class, slots + keep, batch);
     memmove(slots + batch, slots, keep * sizeof *slots);
     slots[batch - 1] = p;

@@ -55,13 +55,17 @@ enum pressure_level pressure_next(enum pressure_level now, size_t limit, size_t 
 
 enum { SHARES = 256 }; /* of a limit, to compare two by */
 
-/* That of which the smaller share is left; without a limit (SIZE_MAX) all of it is. */
-static struct cgroup_room tighter(struct cgroup_room one, struct cgroup_room other)
+static size_t share_left(struct cgroup_room room)
 {
-    bool is_one =
-        room_left(one) / (one.limit / SHARES + 1) < room_left(other) / (other.limit / SHARES + 1);
-    struct cgroup_room room = is_one ? one : other;
-    room.stalled = one.stalled || other.stalled;
+    return room_left(room) / (room.limit / SHARES + 1);
+}
+
+/* That of which the smaller share is left; of a group without a limit (SIZE_MAX) all is, and the process has one. */
+static struct cgroup_room tighter(struct cgroup_room own, struct cgroup_room group)
+{
+    bool is_own = group.limit == SIZE_MAX || share_left(own) < share_left(group);
+    struct cgroup_room room = is_own ? own : group;
+    room.stalled = group.stalled;
     return room;
 }
 

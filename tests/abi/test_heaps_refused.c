@@ -100,6 +100,20 @@ static void call_plain_realloc(hak_heap *heap, void *block)
     (void)opaque(realloc(block, 10));
 }
 
+/* In the build `secure` a heap's end is every block's. */
+static void test_end_of_overflowed(void)
+{
+    static const size_t sizes[] = {8, 24, 40, 100, 1000, 100000}, beyond[] = {1, 8, 64};
+    for (size_t i = 0; i < ARRAY_LENGTH(sizes) * ARRAY_LENGTH(beyond); i++) {
+        hak_heap *heap = new_heap();
+        size_t size = sizes[i / ARRAY_LENGTH(beyond)];
+        char *block = hak_heap_malloc(heap, size);
+        CHECK_AT(!is_refused(call_destroy, heap, NULL), i);
+        memset(opaque(block + size), 'A', beyond[i % ARRAY_LENGTH(beyond)]);
+        CHECK_AT(is_refused(call_destroy, heap, NULL), i);
+    }
+}
+
 static void test_refused(void)
 {
     hak_heap *heap = new_heap(), *other = new_heap();
@@ -156,6 +170,9 @@ int main(void)
 {
     require_hakmem();
     test_refused();
+    if (HAK_SECURE) {
+        test_end_of_overflowed();
+    }
     test_freed();
     return 0;
 }

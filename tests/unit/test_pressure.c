@@ -423,6 +423,20 @@ static void of_setting_and_group_the_one_with_the_smaller_share_left_counts(void
     hak_options.soft_limit = 0;
 }
 
+/* Of a large one next to nothing is used at the first look. */
+static void a_setting_counts_from_the_first_look_on(void **state)
+{
+    (void)state;
+    const size_t limit = (size_t)64 << 30;
+    start_over();
+    no_files();
+    hak_options.soft_limit = limit;
+    for (size_t held = GRANULE_SIZE; held < limit / 16 * 15; held += GRANULE_SIZE)
+        pressure_note_growth(held, GRANULE_SIZE);
+    assert_true(level() >= PRESSURE_NEAR);
+    hak_options.soft_limit = 0;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -446,6 +460,7 @@ int main(void)
         cmocka_unit_test(without_a_limit_looks_are_rare),
         cmocka_unit_test(a_setting_counts_what_the_process_holds),
         cmocka_unit_test(a_share_of_what_the_setting_leaves_may_be_free),
+        cmocka_unit_test(a_setting_counts_from_the_first_look_on),
         cmocka_unit_test(of_setting_and_group_the_one_with_the_smaller_share_left_counts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -64,8 +64,9 @@ const char *reason_unwritten(int error)
 
 struct file {
     int fd;
-    size_t at;  /* where the next bytes go */
-    bool whole; /* nothing is missing; else errno says why */
+    size_t at;        /* where the next bytes go */
+    bool whole;       /* nothing is missing; else errno says why */
+    bool has_program; /* which object it is stands there */
 };
 
 /* By number, as in os.c. */
@@ -174,9 +175,19 @@ static uintptr_t start_of(const struct dl_phdr_info *object)
     return object->dlpi_addr;
 }
 
+/* The first object is the program, wherever it lies, and also where the loader was started to run it. */
+static void put_program_once(struct file *f, const struct dl_phdr_info *object)
+{
+    char line[32];
+    if (!f->has_program)
+        put(f, line, os_format(line, sizeof line, "program %x\n", start_of(object)));
+    f->has_program = true;
+}
+
 static int put_object(struct dl_phdr_info *object, size_t size, void *file)
 {
     (void)size;
+    put_program_once(file, object);
     for (int i = 0; i < object->dlpi_phnum; i++) {
         const ElfW(Phdr) *p = &object->dlpi_phdr[i];
         const char *notes =

@@ -297,6 +297,23 @@ static HAK_COLD void read_conf(const char *conf)
     }
 }
 
+/* Of a file that is written later: the program may be in another folder by then. One that gets too long stays as it is. */
+static HAK_COLD void make_absolute(char *path)
+{
+    char folder[OPTION_TEXT_MAX];
+    size_t length = strlen(path);
+    if (length == 0 || path[0] == '/' || !os_read_folder(folder, sizeof folder - 1))
+        return;
+    size_t before = strlen(folder);
+    if (folder[before - 1] != '/')
+        folder[before++] = '/';
+    /* Where %p stands twice, the first would be the process id. */
+    if (before + length >= OPTION_TEXT_MAX || memmem(folder, before, "%p", 2) != NULL)
+        return;
+    memmove(path + before, path, length + 1);
+    memcpy(path, folder, before);
+}
+
 static HAK_COLD void read_environment(void)
 {
     static const char prefix[] = "HAKMEM_",
@@ -318,6 +335,8 @@ static HAK_COLD void read_environment(void)
         const char *name = *e + sizeof prefix - 1;
         set_or_warn("environment", name, (size_t)(equal - name), equal + 1, strlen(equal + 1));
     }
+    make_absolute(hak_options.output);
+    make_absolute(hak_options.profile_output);
 }
 
 /* Most processes have no setting: those need none of the above, nor its pages. */

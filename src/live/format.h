@@ -30,10 +30,10 @@ struct live_header {
 };
 
 /* A profile in a file is a copy of the area (tables at their places, the rest holes) and behind it, at
- * area_size, between a line "begin" and a line "end", the process' /proc/self/smaps (or maps, on a kernel without) and
- * then a line "build-id START HEX" per loaded object. `report --save` adds a line "saved MS SECONDS JSON": when
- * (CLOCK_MONOTONIC, and since 1970), and the process' command line. What begins and does not end is cut off; files of
- * older builds have neither line. */
+ * area_size, between a line "begin" and a line "end", the process' /proc/self/smaps (or maps, on a kernel without),
+ * a line "program START", where the program's own object begins, and a line "build-id START HEX" per loaded object.
+ * `report --save` adds a line "saved MS SECONDS JSON": when (CLOCK_MONOTONIC, and since 1970), and the process' command
+ * line. What begins and does not end is cut off; files of older builds have neither of these two lines, nor the program's. */
 #define LIVE_TEXT_BEGIN "begin\n"
 #define LIVE_TEXT_END "end\n"
 

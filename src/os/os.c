@@ -339,6 +339,14 @@ HAK_COLD bool os_read_file(const char *path, char *out, size_t room)
     return got > 0;
 }
 
+HAK_COLD bool os_read_folder(char *out, size_t room)
+{
+    int saved = errno;
+    bool is_read = syscall(SYS_getcwd, out, room) > 0 && out[0] == '/'; /* else it is unreachable */
+    errno = saved;
+    return is_read;
+}
+
 enum { LIMIT_AT = 22 /* behind where the name begins, whose first word is "Max" */ };
 
 HAK_INLINE bool is_limited(const char *limits, const char *name)

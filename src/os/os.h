@@ -113,6 +113,9 @@ void os_restore_signals(const sigset_t *before);
  * cannot be read, or is no regular file. Not a cancellation point. */
 bool os_read_file(const char *path, char *out, size_t room);
 
+/* The folder the process is in, an absolute path. False: it has none that can be named so, or there is no room. */
+bool os_read_folder(char *out, size_t room);
+
 /* What a write can do beside failing: end the program by SIGXFSZ (behind the file size limit) or SIGPIPE (nobody reads).
  * Between the two calls it cannot, and is not told of either afterwards. */
 struct write_signals {

@@ -39,17 +39,21 @@ def only_file(folder: Path) -> Path:
     return found[0]
 
 
-def leaves_files_alone(first_file: str, **settings: str) -> None:
-    """Without standard error its number is that of the first file that the program opens."""
+def leaves_files_alone(first_file: str, *names: str, **settings: str) -> None:
+    """Without standard error its number is that of the first file that the program opens. `names`:
+    how those begin that are to be in the folder where it started."""
     with tempfile.TemporaryDirectory(prefix="hakmem-at-exit-") as folder:
         file = Path(folder) / "file"
         done = subprocess.run(
             [first_file, file],
+            cwd=folder,
             env=environment_of(settings),
             preexec_fn=lambda: os.close(2),
         )
         held = file.read_text() if file.exists() else ""
+        found = sorted(name.name.partition("-")[0] for name in Path(folder).iterdir())
     expect(done.returncode == 0, f"status {done.returncode} without standard error")
+    expect(found == sorted(["file", *names]), f"with {settings} there is {found}, not {names}")
     expect(held == "mine\n", f"with {settings} the program's file has: {held}")
 
 
@@ -73,6 +77,8 @@ def main() -> None:
     leaves_files_alone(first_file, stats="1")
     leaves_files_alone(first_file, stats="1", output=nowhere)
     leaves_files_alone(first_file, profile_output=nowhere)
+    here = {"stats": "1", "output": "numbers-%p", "profile_output": "profile-%p"}
+    leaves_files_alone(first_file, "numbers", "profile", **here)
     print("at exit: ok")
 
 

@@ -1,5 +1,5 @@
-/* Opens a file as the first of its own, writes a line and leaves it open: for check_at_exit.py, which starts it without
- * standard error. */
+/* Opens a file as the first of its own, writes a line and leaves it open, and goes to another folder as a daemon does:
+ * for check_at_exit.py, which starts it without standard error. */
 #include "abi_check.h"
 
 #include <fcntl.h>
@@ -12,5 +12,6 @@ int main(int argc, char **argv)
     CHECK(file == STDERR_FILENO);
     CHECK(write(file, "mine\n", 5) == 5);
     free(malloc(100));
+    CHECK(chdir("/") == 0);
     return 0;
 }

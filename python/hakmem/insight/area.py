@@ -44,6 +44,7 @@ REWRITTEN = ("decisions",)
 # Around what stands behind the tables of a file.
 TEXT_BEGIN, TEXT_END = "begin\n", "end\n"
 BUILD_ID = re.compile(r"^build-id ([0-9a-f]+) ([0-9a-f]+)\n?", re.MULTILINE)
+PROGRAM = re.compile(r"^program ([0-9a-f]{1,16})\n?", re.MULTILINE)
 SAVED = re.compile(r'^saved (\d{1,12}) (\d{1,10}) (".*")\n?', re.MULTILINE)
 
 Value = int | tuple[int, ...]
@@ -181,6 +182,8 @@ class Area:
     maps_text: str
     # Start address of a loaded object -> its build id; of files only.
     build_ids: dict[int, str] = field(default_factory=dict)
+    # Start address of the program itself, likewise; 0 if the file does not say it.
+    program_at: int = 0
     source: str = ""
     # Where the process has the area, and its id as it is seen from here; 0 if this is from a file.
     mapped_at: int = 0
@@ -251,8 +254,15 @@ def of_content(content: bytes, source: str) -> Area:
         raise HakmemError(f"{source} is not a profile of hakmem, or not a whole one") from None
     text = _whole(content[area.size :].decode(errors="surrogateescape"), source)
     ids = {int(start, 16): value for start, value in BUILD_ID.findall(text)}
-    maps = SAVED.sub("", BUILD_ID.sub("", text))
-    area = replace(area, maps_text=maps, build_ids=ids, saved=_saved(text))
+    program = PROGRAM.search(text)
+    maps = SAVED.sub("", PROGRAM.sub("", BUILD_ID.sub("", text)))
+    area = replace(
+        area,
+        maps_text=maps,
+        build_ids=ids,
+        program_at=int(program[1], 16) if program else 0,
+        saved=_saved(text),
+    )
     _check_figures(area)
     return area
 

@@ -33,6 +33,8 @@ MAPS_LINE = re.compile(
 )
 # With a number behind it, which is 0 of one without a key.
 SEGMENT_NAME = "/SYSV00000000"
+# Mappings that are named like files.
+NO_FILES = (SEGMENT_NAME, "/memfd:", "/dev/")
 
 # A process that has just started may be writing its area: looked at this often before giving up.
 ATTEMPTS = 20
@@ -153,6 +155,25 @@ def mappings_text(pid: int, name: str) -> str:
 def mapped_name(text: str) -> str:
     """The kernel writes the end of a line in a file's name as an escape, and nothing else."""
     return text.replace(r"\012", "\n")
+
+
+def program_of(area: Area) -> str:
+    """The program's file, as its mappings name it; '' if they have none."""
+    if area.seen_as:
+        with contextlib.suppress(OSError):
+            return str(Path(f"/proc/{area.seen_as}/exe").readlink())
+    named = [line for line in MAPS_LINE.finditer(area.maps_text) if line["path"].startswith("/")]
+    # Before files said it: what is mapped first, as an ordinary program is.
+    files = [line for line in named if not line["path"].startswith(NO_FILES)]
+    own = [line for line in named if int(line["start"], 16) == area.program_at]
+    return next((mapped_name(line["path"]) for line in own or files), "")
+
+
+def program_start(area: Area) -> int:
+    """Where it begins; 0 if that cannot be told."""
+    program = program_of(area)
+    found = (line for line in MAPS_LINE.finditer(area.maps_text) if line["path"] == program)
+    return area.program_at or next((int(line["start"], 16) for line in found), 0)
 
 
 def is_hakmem(file: str) -> bool:

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 from hakmem.insight.area import DESCRIPTOR, HEADER, TEXT_BEGIN, TEXT_END, Area, Saved, clock_ms
-from hakmem.insight.attaching import area_of, mappings_text
+from hakmem.insight.attaching import area_of, mappings_text, program_start
 from hakmem.insight.images import first_image, read_image
 from hakmem.insight.profile import command_of, modules_of
 from hakmem.written import PRIVATE, say_written, write_file
@@ -42,7 +42,8 @@ def _meaning(area: Area) -> str:
         with contextlib.suppress(OSError):
             maps = mappings_text(area.seen_as, "smaps") or maps
     ids = area.build_ids or _build_ids(area)
-    lines = [f"build-id {start:x} {value}\n" for start, value in ids.items()]
+    lines = [f"program {program_start(area):x}\n"]
+    lines += [f"build-id {start:x} {value}\n" for start, value in ids.items()]
     saved = _as_of_now(area.seen_as) if area.seen_as else area.saved
     return "".join([TEXT_BEGIN, maps, *lines, *([saved.line()] if saved else []), TEXT_END])
 

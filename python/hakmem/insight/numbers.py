@@ -11,7 +11,7 @@ from operator import mul
 from pathlib import Path
 
 from hakmem.insight.area import OBJECT, Area, Row, Table, clock_ms, number, numbers
-from hakmem.insight.attaching import MAPS_LINE, mapped_name
+from hakmem.insight.attaching import program_of
 from hakmem.insight.magazines import at_this_moment, read_lengths
 from hakmem.insight.processes import Status, command_name, status, thread_name
 from hakmem.insight.states import HeapState, state_name
@@ -490,7 +490,7 @@ def numbers_of(area: Area, pid: int | None) -> Numbers:
     sizes = area.table("classes").column("size")
     return Numbers(
         pid=number(process, "pid") if pid is None else pid,
-        command=_first_program(area.maps_text) if pid is None else command_name(pid),
+        command=_file_name(program_of(area)) if pid is None else command_name(pid),
         version=area.version,
         process=process | _with_heaps(process, heaps),
         settings=_settings(area),
@@ -568,6 +568,5 @@ def _signed(word: int) -> int:
     return word - WRAP if word >= WRAP // 2 else word
 
 
-def _first_program(maps: str) -> str:
-    line = MAPS_LINE.search(maps)
-    return legible(mapped_name(line["path"]).rpartition("/")[2]) if line else ""
+def _file_name(path: str) -> str:
+    return legible(path.rpartition("/")[2])

@@ -122,7 +122,7 @@ class _Writer:
         self._add_header(view)
         symbols.prepare(address for site in profile.sites for address in site.stack)
         # The first one is the program to who reads this, wherever it lies.
-        for module in sorted(profile.modules, key=lambda m: m.path != profile.command):
+        for module in sorted(profile.modules, key=lambda m: m.path != profile.program):
             self._add_mapping(module)
         for site in profile.sites:
             self._add_sample(site)

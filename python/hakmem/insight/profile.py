@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 
 from hakmem.insight.area import OBJECT, Area, Row, Saved, clock_ms, number, numbers
-from hakmem.insight.attaching import area_of, mapped_name
+from hakmem.insight.attaching import area_of, mapped_name, program_of
 from hakmem.insight.confidence import FEW, Interval, Sampled, of_samples, of_total
 from hakmem.insight.numbers import is_peak_now, numbers_of
 from hakmem.pids import pid_of
@@ -109,6 +109,7 @@ class Profile:
     page: Mapping[str, int]
     taken_at: float = 0.0
     source: str = ""
+    program: str = ""  # its file, as `modules` have it
     rss: tuple[tuple[int, int], ...] = ()
     has_ended: bool = False
     known_live: int = 0  # bytes of live blocks, which hakmem counts whatever is sampled
@@ -283,9 +284,11 @@ def from_area(
     sites = [_site(index, site, words) for index, site in enumerate(area.table("sites").rows())]
     points = [_point(point) for point in area.table("timeline").rows()]
     known_live = numbers_of(area, None)["live_bytes"]
+    program = program_of(area)
     return Profile(
         pid=area.seen_as or number(row, "pid"),
-        command=in_one_line(command or saved.command) or _program(area.maps_text),
+        command=in_one_line(command or saved.command) or legible(program) or "?",
+        program=program,
         version=area.version,
         interval=number(row, "interval"),
         shown_ms=number(row, "shown_ms"),
@@ -369,15 +372,6 @@ def _point(row: Row) -> TimePoint:
         dirty_bytes=number(row, "dirty_bytes"),
         held_bytes=number(row, "held_bytes"),
     )
-
-
-def _program(maps_text: str) -> str:
-    """The file mapped first: of an ordinary program that is its own."""
-    for line in maps_text.split("\n"):
-        match = MAPS_LINE.fullmatch(line)
-        if match and match[5].startswith("/"):
-            return legible(mapped_name(match[5]))
-    return "?"
 
 
 def chosen_settings(profile: Profile) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from hakmem.insight import elsewhere
 from hakmem.insight.area import Area
-from hakmem.insight.attaching import area_of, attach
+from hakmem.insight.attaching import area_of, attach, program_of
 from hakmem.insight.elsewhere import Parts
 from hakmem.insight.holdings import Holdings
 from hakmem.insight.inside import (
@@ -28,6 +28,7 @@ from hakmem.insight.rows import Row, clamped
 from hakmem.insight.smaps import Mappings, Process, parse, read_pages, read_process
 from hakmem.insight.window import Presence, untouched_by_site
 from hakmem.pids import pid_of
+from hakmem.terminal import legible
 
 ATTEMPTS = 4
 GOOD_ENOUGH = 0.002  # of RSS unexplained: the process moved little while it was looked at
@@ -149,7 +150,7 @@ def explain_profile(area: Area) -> Explanation:
     if mappings.rss == 0:
         return explain_file(area)
     pid = Holdings(area).count("pid")
-    explained = explain(area, Process(pid, mappings.rows[0].path, mappings, ()), None)
+    explained = explain(area, Process(pid, legible(program_of(area)), mappings, ()), None)
     return replace(explained, source=area.source, target=area.source)
 
 

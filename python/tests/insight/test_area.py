@@ -28,6 +28,7 @@ from hakmem.insight.area import (
 from hakmem.insight.attaching import (
     area_of,
     attach,
+    program_of,
     read_maps,
 )
 
@@ -59,6 +60,29 @@ def test_a_row_that_is_being_written_is_left_out() -> None:
     old, new, half = b"1old", b"2new", b"1new"
     assert _settled(old + new, old + new, 4) == old + new
     assert _settled(half + new, new + new, 4) == bytes(4) + new
+
+
+# A program at a random place, above what is mapped later.
+ELSEWHERE = """\
+7f00000000-7f00001000 rw-s 00000000 00:01 0    /SYSV00000000 (deleted)
+7f00002000-7f00003000 rw-s 00000000 00:01 9    /memfd:pool (deleted)
+7f00004000-7f00005000 r-xp 00000000 fe:00 12   /lib/libfirst.so
+7f00006000-7f00007000 r--p 00000000 fe:00 13   /bin/a program
+7f00007000-7f00008000 r-xp 00001000 fe:00 13   /bin/a program
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "program"),
+    [("program 7f00006000\n", "/bin/a program"), ("", "/lib/libfirst.so")],
+)
+def test_a_file_says_which_object_is_the_program(
+    built: Built, tmp_path: Path, line: str, program: str
+) -> None:
+    text = f"{TEXT_BEGIN}{ELSEWHERE}{line}{IDS}{TEXT_END}"
+    area = load(saved(tmp_path, built.data + text.encode()))
+    assert area.maps_text == ELSEWHERE
+    assert program_of(area) == program
 
 
 @pytest.mark.parametrize(("before", "behind"), [(TEXT_BEGIN, TEXT_END), ("", "")])

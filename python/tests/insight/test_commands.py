@@ -20,7 +20,7 @@ from synthetic_area import CLASSES, build, class_rows, heap, shown
 
 from hakmem.commands.diff import print_changes
 from hakmem.insight.area import Saved, load
-from hakmem.insight.attaching import attach
+from hakmem.insight.attaching import attach, program_of
 from hakmem.insight.compare import NOTHING, Change
 from hakmem.insight.confidence import Interval
 from hakmem.insight.images import read_image
@@ -410,6 +410,7 @@ def test_a_running_process_is_kept(hakmem: Run, tmp_path: Path) -> None:
     }
     assert str(program) in found.maps_text
     assert "Rss:" in found.maps_text
+    assert program_of(found) == str(program)
     image = read_image(program)
     assert image is not None
     assert image.build_id in found.build_ids.values()

@@ -11,14 +11,18 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hakmem.errors import HakmemError, NoSamplesError
-from hakmem.insight.area import Area, clock_ms, load
+from hakmem.insight.area import Area, clock_ms, load, number
 from hakmem.insight.outlive import Outliving
 from hakmem.launch import start
 from hakmem.settings import keys_named_in
-from hakmem.terminal import say
+from hakmem.terminal import in_one_line, say
 from hakmem.written import try_file
+
+if TYPE_CHECKING:
+    from hakmem.insight.profile import Profile
 
 OUTPUT = "HAKMEM_PROFILE_OUTPUT"
 CONF = "HAKMEM_CONF"
@@ -208,24 +212,42 @@ def _report(
     from hakmem.insight.profile import from_area
 
     own = folder / f"heap.{ended.pid}"
-    others = [path for path in folder.glob("heap.*") if path != own]
+    children = [path for path in folder.glob("heap.*") if path != own]
     area = _written(own) or ended.left
+    if area is None or not _samples(area):
+        # A script, say, that had the program run.
+        left = filter(None, [area, *map(_written, children)])
+        area = max(left, key=_samples, default=None)
     if area is None:
-        raise HakmemError(_why_none(ended, len(others)))
-    profile = replace(
-        from_area(area, shlex.join(command), now_ms=ended.at_ms),
-        rss=tuple(ended.memory.points),
-        source=f"process {ended.pid} at its end",
-        has_ended=True,
-    )
+        raise HakmemError(_why_none(ended))
+    profile = from_area(area, now_ms=ended.at_ms)
+    profile = replace(profile, source=f"process {profile.pid} at its end", has_ended=True)
+    if profile.pid == ended.pid:
+        rss = tuple(ended.memory.points)
+        profile = replace(profile, command=in_one_line(shlex.join(command)), rss=rss)
     if not profile.interval and "profile" in keys_named_in(environment.get(CONF, "")):
         raise NoSamplesError(f"{profile.source} has no profile: leave profile:0 out of --conf")
-    if others:
-        say(
-            f"{len(others)} of its child processes left profiles too, which the report does not "
-            f"show; to keep them all, run it without --report and with {OUTPUT}=heap.%p"
-        )
+    if children:
+        say(_of_children(profile, ended, len(children)))
     present(profile, Files(html=page), "live")
+
+
+def _of_children(profile: "Profile", ended: _Ended, children: int) -> str:
+    keep = f"to keep them all, run it without --report and with {OUTPUT}=heap.%p"
+    if profile.pid == ended.pid:
+        return (
+            f"{children} of its child processes left profiles too, which the report does not "
+            f"show; {keep}"
+        )
+    return (
+        f"the program itself has no samples: the report shows process {profile.pid}, "
+        f"{profile.command}, which has most of the {children} of its child processes that left a "
+        f"profile; {keep}"
+    )
+
+
+def _samples(area: Area) -> int:
+    return sum(number(site, "samples") for site in area.table("sites").rows())
 
 
 def _written(own: Path) -> Area | None:
@@ -243,14 +265,9 @@ def _name(signo: int) -> str:
         return f"signal {signo}"  # one for real time
 
 
-def _why_none(ended: _Ended, children: int) -> str:
+def _why_none(ended: _Ended) -> str:
     if ended.signal:
         return f"{_name(ended.signal)} ended the program before it showed its figures"
-    if children:
-        return (
-            f"the program itself left no profile, {children} of its child processes did; to keep "
-            f"them all, run it without --report and with {OUTPUT}=heap.%p"
-        )
     return (
         "the program left no profile: it ended at once, ran with live:0 or profile:0, or hakmem "
         "did not act on it"

@@ -8,8 +8,17 @@ import click
 from hakmem.cli import examples, program_name
 from hakmem.commands.options import check_outputs, file_path
 from hakmem.errors import HakmemError
+from hakmem.insight.mind import why_nothing
 from hakmem.insight.printing import printed
-from hakmem.insight.rules import Known, fitting, merged, rules_of, rules_table, rules_text
+from hakmem.insight.rules import (
+    Known,
+    fitting,
+    learns_nothing,
+    merged,
+    rules_of,
+    rules_table,
+    rules_text,
+)
 from hakmem.terminal import say
 from hakmem.written import STDOUT, write_file
 
@@ -40,10 +49,8 @@ def rules(as_json: bool, output: Path | None, sources: tuple[str, ...]) -> int:
     check_outputs(as_json, output=output)
     known = merged(map(rules_of, sources))
     if not known:
-        raise HakmemError(
-            f"nothing learnt yet in {', '.join(sources)}: "
-            "that takes memory that falls free and is used again"
-        )
+        why = why_nothing(not all(map(learns_nothing, sources)))
+        raise HakmemError(f"nothing learnt yet in {', '.join(sources)}: {why}")
     if output is not None:
         _write(output, known)
     if as_json:

@@ -25,7 +25,7 @@ from hakmem.insight.area import (
     load,
     parse,
 )
-from hakmem.pids import pid_of
+from hakmem.pids import memory_folder, pid_of
 
 MAPS_LINE = re.compile(
     r"(?P<start>[0-9a-f]+)-(?P<end>[0-9a-f]+) .{4} [0-9a-f]+ [0-9a-f]+:[0-9a-f]+ "
@@ -149,7 +149,8 @@ def _without_area(pid: int, parents: list[int]) -> NoAreaError:
 
 def mappings_text(pid: int, name: str) -> str:
     """Names in it may be of any bytes: what else ends a line elsewhere does not here."""
-    return Path(f"/proc/{pid}/{name}").read_bytes().decode(errors="surrogateescape")
+    text = Path(f"/proc/{pid}/{name}").read_bytes() or (memory_folder(pid) / name).read_bytes()
+    return text.decode(errors="surrogateescape")
 
 
 def mapped_name(text: str) -> str:
@@ -161,7 +162,7 @@ def program_of(area: Area) -> str:
     """The program's file, as its mappings name it; '' if they have none."""
     if area.seen_as:
         with contextlib.suppress(OSError):
-            return str(Path(f"/proc/{area.seen_as}/exe").readlink())
+            return str((memory_folder(area.seen_as) / "exe").readlink())
     named = [line for line in MAPS_LINE.finditer(area.maps_text) if line["path"].startswith("/")]
     # Before files said it: what is mapped first, as an ordinary program is.
     files = [line for line in named if not line["path"].startswith(NO_FILES)]
@@ -278,7 +279,7 @@ def _refusal(pid: int, code: int) -> Exception:
 def _peeked(pid: int, segment: Segment) -> Iterator[tuple[Read, int]]:
     """Through /proc/PID/mem: into containers, for who may."""
     try:
-        memory = os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
+        memory = os.open(memory_folder(pid) / "mem", os.O_RDONLY | os.O_CLOEXEC)
     except (FileNotFoundError, ProcessLookupError):
         raise GoneError(f"process {pid} has just ended") from None
     except PermissionError:

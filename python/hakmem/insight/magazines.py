@@ -10,7 +10,7 @@ import os
 import struct
 
 from hakmem.insight.area import Area, Row, number, numbers
-from hakmem.insight.smaps import proc
+from hakmem.pids import memory_folder
 
 POINTER = 8
 # Of a magazine: where its newest block's slot is, and one past the oldest one's.
@@ -33,7 +33,7 @@ def read_lengths(pid: int, area: Area) -> Lengths | None:
     size = stride * area.table("classes").used
     found: Lengths = {}
     try:
-        with (proc(pid) / "mem").open("rb", buffering=0) as memory:
+        with (memory_folder(pid) / "mem").open("rb", buffering=0) as memory:
             for row in area.table("heaps").rows():
                 heap = number(row, "address")
                 data = os.pread(memory.fileno(), size, heap + at)
@@ -66,7 +66,7 @@ def read_unsent(pid: int, area: Area) -> int:
     size = count * stride + ASIDE.size
     total = 0
     try:
-        with (proc(pid) / "mem").open("rb", buffering=0) as memory:
+        with (memory_folder(pid) / "mem").open("rb", buffering=0) as memory:
             for row in area.table("heaps").rows():
                 data = os.pread(memory.fileno(), size, number(row, "address") + at)
                 total += unsent_in(data, count, stride, parcel)

@@ -180,6 +180,7 @@ class Mind:
     decisions: tuple[AnyDecision, ...]
     # When times are counted from; of a process that has ended nobody knows.
     began: datetime | None
+    learns: bool = True
 
     def when(self, decision: AnyDecision) -> str:
         if self.began is None:
@@ -198,7 +199,8 @@ def mind_of(area: Area, is_running: bool) -> Mind:
     used = [r for r in rules if r.keep_ms or r.saved_bytes or r.vain_bytes or any(r.kib)]
     boot = time.time() - time.monotonic()
     began = datetime.fromtimestamp(boot + shown_ms / MS_PER_S) if is_running else None
-    return Mind(tuple(used), decisions, began)
+    learns = all(row.get("learn", 1) for row in area.table("settings").rows())
+    return Mind(tuple(used), decisions, began, learns)
 
 
 def _rule(row: Row, naming: Naming) -> Rule:
@@ -269,11 +271,15 @@ def _whole(row: Row, shown_ms: int) -> Whole:
     )
 
 
+def why_nothing(learns: bool) -> str:
+    if not learns:
+        return "it runs with learn:0, as a setting says"
+    return "that takes memory that falls free and is used again a few times"
+
+
 def mind_text(mind: Mind) -> RenderableType:
     if not mind.rules and not mind.decisions:
-        return Text(
-            "nothing decided yet: that takes memory that falls free and is used again a few times"
-        )
+        return Text(f"nothing decided yet: {why_nothing(mind.learns)}")
     rules = Table(box=None, pad_edge=False)
     rules.add_column("what", no_wrap=True)
     for title in ("kept for", "kept and used again", "kept in vain", "held (s)"):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from hakmem.insight.area import NoAreaError
 from hakmem.insight.attaching import attach, has_segments, read_maps, runs_hakmem
+from hakmem.pids import memory_folder
 from hakmem.terminal import in_one_line
 
 STATUS_WORD = re.compile(r"^(\w+):\s+(\d+) kB$", re.MULTILINE)
@@ -23,7 +24,7 @@ class Status:
 
 def status(pid: int) -> Status | None:
     """None: it has ended."""
-    text = _proc(pid, "status")
+    text = _text(memory_folder(pid) / "status")
     words = {name: int(value) << 10 for name, value in STATUS_WORD.findall(text)}
     return Status(words["VmRSS"], words["VmHWM"]) if "VmRSS" in words else None
 
@@ -59,7 +60,11 @@ def own_processes() -> Iterator[int]:
 
 
 def _proc(pid: int, name: str) -> str:
+    return _text(Path(f"/proc/{pid}/{name}"))
+
+
+def _text(path: Path) -> str:
     try:
-        return Path(f"/proc/{pid}/{name}").read_text(errors="replace")
+        return path.read_text(errors="replace")
     except (OSError, ValueError):
         return ""

@@ -89,6 +89,11 @@ def _of_area(area: Area, is_running: bool) -> list[Known]:
     ]
 
 
+def learns_nothing(source: str) -> bool:
+    """Whether it is a process that was told not to."""
+    return pid_of(source) is not None and not mind_of(area_of(source), is_running=True).learns
+
+
 def merged(parts: Iterable[Sequence[Known]]) -> list[Known]:
     """The evidence of all; how long is what the most evidence says."""
     groups: dict[tuple[int, int], list[Known]] = {}

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from hakmem.errors import HakmemError
 from hakmem.insight.attaching import REFUSED_TO_ROOT, mapped_name
+from hakmem.pids import memory_folder
 from hakmem.terminal import in_one_line, legible
 
 HEADER = re.compile(
@@ -207,12 +208,12 @@ def read_process(pid: int) -> Process:
         raise HakmemError(f"process {pid} has no memory: it has ended, or is the kernel's")
     program = ""
     with contextlib.suppress(OSError):
-        program = legible(str((proc(pid) / "exe").readlink()))
+        program = legible(str((memory_folder(pid) / "exe").readlink()))
     return Process(pid, program, mappings, read_threads(pid))
 
 
 def _read(pid: int, name: str) -> str:
-    path = proc(pid) / name
+    path = memory_folder(pid) / name
     try:
         return path.read_bytes().decode(errors="surrogateescape")
     except (FileNotFoundError, ProcessLookupError):
@@ -245,7 +246,7 @@ def read_pages(pid: int, stretches: list[Mapping], page_size: int) -> list[Pages
     """Which pages of these mappings are there; None if the kernel does not tell."""
     found = []
     try:
-        with (proc(pid) / "pagemap").open("rb", buffering=0) as file:
+        with (memory_folder(pid) / "pagemap").open("rb", buffering=0) as file:
             for m in stretches:
                 found.append(Pages(m.start, page_size, _pages(file.fileno(), m, page_size)))
     except OSError:

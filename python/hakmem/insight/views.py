@@ -14,6 +14,7 @@ from hakmem.insight.words import percent_text, size_text
 OWN_LIBRARY = "libhakmem"
 # Of a view's bytes: if less is in short stacks, the others tell enough.
 SHORT_LEAST = 0.5
+MS_PER_S = 1000
 
 
 @dataclass(frozen=True)
@@ -126,11 +127,22 @@ def _of_spacing(profile: Profile) -> str:
         return ""
     live, apart = size_text(profile.known_live), size_text(profile.spacing)
     more = ENOUGH * profile.spacing / profile.known_live
-    rate = ceil(profile.settings.get("profile_rate", 0) * more)
+    rate = ceil(min(profile.settings.get("profile_rate", 0) * more, _rate_of_all(profile)))
     return (
         f"{live} are live, and samples {apart} apart, because so much is allocated and freed: what "
         f"few of them tell of may be missing here. HAKMEM_PROFILE_RATE={rate} takes more of them."
     )
+
+
+def _rate_of_all(profile: Profile) -> float:
+    """Twice the samples per second that would be taken without a limit.
+
+    A block is one of them at most, so of large ones there are fewer than of their bytes.
+    """
+    usual = profile.settings.get("profile_interval") or profile.interval
+    wanted = sum(min(site.total_objects, site.total_bytes / usual) for site in profile.sites)
+    taken = wanted / max(profile.age_ms, 1) * MS_PER_S
+    return 2 * max(taken, profile.settings.get("profile_rate", 0))
 
 
 def _of_stacks(profile: Profile, stacks: Sequence[Stack], view: View) -> str:

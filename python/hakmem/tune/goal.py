@@ -53,8 +53,10 @@ def parse_goal(text: str) -> Goal:
     weights: dict[str, float] = {}
     for part in text.split(","):
         name, colon, number = part.strip().partition(":")
-        if name not in MEASURES or name in weights:
+        if name not in MEASURES:
             raise HakmemError(f"--goal {text}: '{part.strip()}' is none of {KINDS}")
+        if name in weights:
+            raise HakmemError(f"--goal {text}: '{name}' is there twice; give it one weight")
         weights[name] = _weight(text, number) if colon else 1.0
     total = sum(weights.values())
     return Goal({name: weight / total for name, weight in weights.items()})

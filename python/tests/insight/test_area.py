@@ -31,6 +31,7 @@ from hakmem.insight.attaching import (
     program_of,
     read_maps,
 )
+from hakmem.pids import memory_folder
 
 TABLES = {
     "process": [{"pid": 77, "page_size": 4096, "big_bytes": 1 << 40}],
@@ -298,3 +299,24 @@ def test_of_another_user(built: Built, tmp_path: Path) -> None:
         command = [sys.executable, "-I", "-c", script, str(pid)]
         result = subprocess.run(command, capture_output=True, text=True, check=True)
     assert result.stdout == f"not permitted to look at process {pid}: run as root\n"
+
+
+FIRST_THREAD_ENDS = """
+import ctypes
+libc = ctypes.CDLL(None)
+thread = ctypes.c_ulong()
+libc.pthread_create(ctypes.byref(thread), None, libc.pause, None)
+libc.pthread_exit(None)
+"""
+
+
+def test_a_process_goes_on_without_its_first_thread() -> None:
+    with subprocess.Popen([sys.executable, "-S", "-c", FIRST_THREAD_ENDS]) as process:
+        try:
+            while memory_folder(process.pid).name == str(process.pid):
+                assert process.poll() is None
+            assert memory_folder(process.pid).parent == Path(f"/proc/{process.pid}/task")
+            assert "libc" in read_maps(process.pid)
+        finally:
+            process.kill()
+    assert memory_folder(process.pid) == Path(f"/proc/{process.pid}")

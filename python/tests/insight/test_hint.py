@@ -19,6 +19,12 @@ def said_of(profile: Profile) -> str:
     return hint(profile, (), LIVE)
 
 
+def within(seconds: float, profile: Profile) -> Profile:
+    """All of it in that time, with samples that are far apart now."""
+    began = profile.now_ms - round(1000 * seconds)
+    return replace(profile, shown_ms=began, interval=1 << 30, known_live=1 << 30)
+
+
 def program(*stacks: tuple[str, ...]) -> Simulation:
     made = Simulation()
     for stack in stacks:
@@ -62,9 +68,15 @@ def test_nothing_live_needs_no_hint() -> None:
 
 def test_samples_too_far_apart_are_said_to_be() -> None:
     made = program(WHOLE)
-    text = said_of(replace(made.profile(), interval=1 << 30, known_live=1 << 30))
+    text = said_of(within(0.001, made.profile()))
     assert text.startswith("1.00 GiB are live, and samples 1.00 GiB apart")
     assert "HAKMEM_PROFILE_RATE=50000 " in text
+
+
+def test_of_large_blocks_no_more_samples_are_asked_for_than_there_are_blocks() -> None:
+    made = program(WHOLE)
+    made.allocate(made.site("frames"), 64 << 20, 1000)
+    assert "HAKMEM_PROFILE_RATE=110" in said_of(within(2, made.profile()))
 
 
 def test_samples_as_close_as_usual_are_enough() -> None:

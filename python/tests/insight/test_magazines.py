@@ -71,7 +71,7 @@ def test_what_may_not_be_read_is_not_known(monkeypatch: pytest.MonkeyPatch, tmp_
     world = World()
     world.heap(1)
     assert read_lengths(os.getpid(), world.area()) is None
-    monkeypatch.setattr(magazines, "proc", lambda pid: tmp_path)
+    monkeypatch.setattr(magazines, "memory_folder", lambda pid: tmp_path)
     assert read_lengths(1, with_places(world.area(), 4096, 128)) is None
 
 

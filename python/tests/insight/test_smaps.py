@@ -147,7 +147,8 @@ def test_another_users_process(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_pagemap_may_be_closed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(smaps, "proc", lambda pid: tmp_path)
+    for name in ("proc", "memory_folder"):
+        monkeypatch.setattr(smaps, name, lambda pid: tmp_path)
     assert read_pages(1, [], PAGE) is None
 
 
@@ -165,7 +166,8 @@ def test_pagemap_words_are_read_by_their_last_byte(
 ) -> None:
     entries = [1 << 63 | 1 << 56, 0, 1 << 62, 1 << 63 | 1 << 56]
     (tmp_path / "pagemap").write_bytes(bytes(8 * 16) + struct.pack("<4Q", *entries))
-    monkeypatch.setattr(smaps, "proc", lambda pid: tmp_path)
+    for name in ("proc", "memory_folder"):
+        monkeypatch.setattr(smaps, name, lambda pid: tmp_path)
     monkeypatch.setattr(smaps, "CHUNK_PAGES", 3)
     mapping = smaps.Mapping(16 * PAGE, 20 * PAGE, "rw-p", 0, 0, "", rss=2 * PAGE)
     pages = read_pages(1, [mapping], PAGE)

@@ -87,6 +87,7 @@ def test_json_alone_on_standard_output(tune: Run) -> None:
         (("--only", "nothing"), "matches none of retain:0"),
         (("--only", "("), "no regular expression"),
         (("--goal", "speed"), "'speed' is none of time"),
+        (("--goal", "time,time:2"), "'time' is there twice"),
         (("--output", "here.txt"), "ends in .env"),
         (("--output", "no/where.env"), "cannot write 'no/where.env': No such file"),
         (("--json", "no/where.json"), "cannot write 'no/where.json': No such file"),

@@ -182,8 +182,6 @@ class Area:
     maps_text: str
     # Start address of a loaded object -> its build id; of files only.
     build_ids: dict[int, str] = field(default_factory=dict)
-    # Start address of the program itself, likewise; 0 if the file does not say it.
-    program_at: int = 0
     source: str = ""
     # Where the process has the area, and its id as it is seen from here; 0 if this is from a file.
     mapped_at: int = 0
@@ -193,6 +191,8 @@ class Area:
     size: int = 0
     # None of a running process, and of a file that the process itself has written.
     saved: Saved | None = None
+    # Start address of the program itself; of files only, and 0 of those that do not say it.
+    program_at: int = 0
 
     def table(self, name: str) -> Table:
         if name not in self.tables:
@@ -293,7 +293,8 @@ def _check_figures(area: Area) -> None:
         ("classes", _sizes_rise),
         ("heaps", _heaps_have_every_class),
         ("decisions", _decisions_have_keys),
-        ("blocks", _blocks_fit_into_memory),
+        ("blocks", _fits_into_memory("blocks", "size", "usable", "weight_bytes")),
+        ("sites", _fits_into_memory("sites", "live_bytes", "peak_bytes", "tight_bytes")),
     ):
         if name in area.tables and not holds(area):
             raise NoAreaError(f"{area.source}: table '{name}' of its live area is damaged")
@@ -323,9 +324,12 @@ def _decisions_have_keys(area: Area) -> bool:
     return all(policy < len(keys) and key < keys[policy] for row, policy, key in made if row)
 
 
-def _blocks_fit_into_memory(area: Area) -> bool:
-    blocks = area.tables["blocks"]
-    return all(max(blocks.column(name), default=0) <= SIZE_MOST for name in ("size", "usable"))
+def _fits_into_memory(table: str, *names: str) -> Callable[[Area], bool]:
+    def fits(area: Area) -> bool:
+        columns = (area.tables[table].column(name) for name in names)
+        return all(max(column, default=0) <= SIZE_MOST for column in columns)
+
+    return fits
 
 
 def parse(read: Read, size: int, source: str, wanted: frozenset[str] | None = None) -> Area:

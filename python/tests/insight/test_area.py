@@ -151,6 +151,8 @@ def built_with(**tables: list[dict[str, int | list[int]]]) -> bytes:
             "'decisions' of its live area",
         ),
         (lambda b: built_with(blocks=[{"size": 1 << 58}]), "'blocks' of its live area"),
+        (lambda b: built_with(blocks=[{"weight_bytes": 1 << 58}]), "'blocks' of its live area"),
+        (lambda b: built_with(sites=[{"live_bytes": 1 << 58}]), "'sites' of its live area"),
         (lambda b: built_with(blocks=[{}, {"usable": 1 << 63}]), "'blocks' of its live area"),
     ],
 )

@@ -2,8 +2,8 @@
  *
  * Everything here is thread-safe. Sizes and alignments are in bytes. Blocks of 16 bytes and more
  * are aligned to 16 bytes, smaller ones to 8. A block of the standard interface and one of this are
- * the same thing: either may free the other's.
- */
+ * the same thing, and either may free the other's, where hakmem is the program's malloc: linked or preloaded,
+ * and not where only dlopen has brought it along. */
 #ifndef HAKMEM_H
 #define HAKMEM_H
 

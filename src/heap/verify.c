@@ -4,8 +4,9 @@
 #include "heap/registry.h"
 #include "os/thread.h"
 
-/* That are looked at: the own one, shared ones and the newest. */
-enum { HEAPS_MOST = SHARED_HEAPS + 16 };
+/* That are looked at together: the own one, shared ones and some of ended threads, of which several lots follow, the newest
+ * first: a program that has had thousands of threads at once is to end soon. */
+enum { LOT = 16, LOTS = 16, HEAPS_MOST = 1 + SHARED_HEAPS + LOT };
 
 /* A magazine's blocks, by address. */
 struct held {
@@ -17,6 +18,9 @@ struct verification {
     struct heap *heaps[HEAPS_MOST]; /* locked */
     struct held held[HEAPS_MOST];   /* of the class at hand */
     size_t count;
+    size_t kept; /* of them, the own one and the shared ones */
+    size_t met,
+        begin; /* of ended threads' heaps, those met in this walk, and the first of the lot */
 };
 
 /* ---- a magazine's blocks in order ---- */
@@ -138,7 +142,7 @@ static void verify_held(const struct verification *v, uint32_t class, size_t at)
 static void verify_class(struct verification *v, uint32_t class)
 {
     close_and_sort(v, class);
-    for (size_t at = 0; at < v->count; at++)
+    for (size_t at = v->begin == 0 ? 0 : v->kept; at < v->count; at++)
         verify_held(v, class, at);
     open_again(v, class);
 }
@@ -146,7 +150,8 @@ static void verify_class(struct verification *v, uint32_t class)
 static void lock_orphan(struct heap *h, void *verification)
 {
     struct verification *v = verification;
-    if (v->count == HEAPS_MOST || load_relaxed(&h->state) != HEAP_ORPHAN || !lock_try(&h->lock))
+    if (load_relaxed(&h->state) != HEAP_ORPHAN || v->met++ < v->begin ||
+        v->count == v->kept + LOT || !lock_try(&h->lock))
         return;
     if (load_relaxed(&h->state) == HEAP_ORPHAN)
         v->heaps[v->count++] = h;
@@ -164,6 +169,24 @@ static void lock_shared(struct verification *v)
     }
 }
 
+static void unlock_from(struct verification *v, size_t first)
+{
+    while (v->count > first)
+        heap_unlock_visited(v->heaps[--v->count]);
+}
+
+/* False: there is no further lot. */
+static bool verify_lot(struct verification *v)
+{
+    v->met = 0;
+    registry_each(lock_orphan, v);
+    for (uint32_t class = 0; class < CLASS_COUNT; class ++)
+        verify_class(v, class);
+    unlock_from(v, v->kept);
+    v->begin += LOT;
+    return v->met > v->begin;
+}
+
 HAK_COLD void heaps_verify(struct heap *own)
 {
     struct verification v = {0};
@@ -173,9 +196,8 @@ HAK_COLD void heaps_verify(struct heap *own)
         v.heaps[v.count++] = own;
     }
     lock_shared(&v);
-    registry_each(lock_orphan, &v);
-    for (uint32_t class = 0; class < CLASS_COUNT; class ++)
-        verify_class(&v, class);
-    for (size_t i = 0; i < v.count; i++)
-        heap_unlock_visited(v.heaps[i]);
+    v.kept = v.count;
+    for (int lot = 0; lot < LOTS && verify_lot(&v); lot++)
+        ;
+    unlock_from(&v, 0);
 }

@@ -34,21 +34,20 @@ static _Atomic uint64_t *get_map(void)
     return expected;
 }
 
+/* acquire: pairs with open_piece. */
 static bool is_open(size_t piece)
 {
-    return (load_acquire(&opened[piece / BITS]) >> (piece % BITS) & 1) !=
-           0; /* pairs with open_piece */
+    return (load_acquire(&opened[piece / BITS]) >> (piece % BITS) & 1) != 0;
 }
 
-/* Two threads may do so at once. */
+/* Two threads may do so at once. release: who sees the bit may write there. */
 static bool open_piece(_Atomic uint64_t *m, size_t piece)
 {
     size_t size = (size_t)1 << PIECE_SHIFT;
     size_t all = hak_region.units * (UNIT_SIZE >> (STEP_SHIFT + BYTE_SHIFT));
     if (!os_commit((char *)m + piece * size, least_of(size, all - piece * size)))
         return false;
-    or_release(&opened[piece / BITS],
-               (uint64_t)1 << (piece % BITS)); /* who sees it may write there */
+    or_release(&opened[piece / BITS], (uint64_t)1 << (piece % BITS));
     return true;
 }
 

@@ -18,9 +18,9 @@ struct verification {
     struct heap *heaps[HEAPS_MOST]; /* locked */
     struct held held[HEAPS_MOST];   /* of the class at hand */
     size_t count;
-    size_t kept; /* of them, the own one and the shared ones */
-    size_t met,
-        begin; /* of ended threads' heaps, those met in this walk, and the first of the lot */
+    size_t kept;  /* of them, the own one and the shared ones */
+    size_t met;   /* ended threads' heaps in this walk over all heaps */
+    size_t begin; /* the first of them that is of this lot */
 };
 
 /* ---- a magazine's blocks in order ---- */

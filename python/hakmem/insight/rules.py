@@ -76,6 +76,8 @@ def rules_of(source: str) -> list[Known]:
     if pid_of(source) is not None or not source:
         return _of_area(area_of(source), is_running=True)
     content = content_of(Path(source))
+    if not content:
+        raise HakmemError(f"{named(source)} is empty: it holds no rules")
     # Nothing but a text of rules is without zeros, whatever its first line.
     if content.startswith(MAGIC) or b"\0" in content:
         return _of_area(of_content(content, named(source)), is_running=False)

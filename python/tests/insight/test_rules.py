@@ -83,6 +83,14 @@ def test_the_command_writes_and_merges(hakmem: Run, profile: Path, tmp_path: Pat
     assert [one["kib"] for one in twice] == [[2 * n for n in COUNTS], [16] * 12]
 
 
+def test_an_empty_file_is_said_to_be(hakmem: Run, tmp_path: Path) -> None:
+    path = tmp_path / "empty.rules"
+    path.touch()
+    failed = hakmem("rules", path)
+    assert failed.returncode != 0
+    assert f"'{path}' is empty" in failed.stderr
+
+
 def test_nothing_learnt_is_said(hakmem: Run, tmp_path: Path) -> None:
     path = tmp_path / "profile"
     path.write_bytes(build({"process": PROCESS}).data)

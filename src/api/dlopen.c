@@ -30,7 +30,7 @@ HAK_EXPORT void *dlopen(const char *file, int mode)
     opener *next = load_acquire(&next_dlopen);
     if (HAK_UNLIKELY(next == NULL))
         next = find_next();
-    return next(file, hak_options.deepbind ? mode : mode & ~RTLD_DEEPBIND);
+    return next(file, option(deepbind) ? mode : mode & ~RTLD_DEEPBIND);
 }
 
 #endif

@@ -69,7 +69,7 @@ static HAK_COLD void write_profile(void)
 __attribute__((destructor)) static HAK_COLD void process_exits(void)
 {
     front_verify();
-    if (hak_options.stats)
+    if (option(stats))
         print_numbers();
     if (hak_options.profile_output[0] != '\0')
         write_profile();
@@ -107,7 +107,7 @@ __attribute__((constructor)) void hak_start(void)
     thread_leave();
     if (hak_options.rules[0] != '\0' && keep_is_on())
         purge_load_rules();
-    if (hak_options.crash_log && !HAK_SANITIZED)
+    if (option(crash_log) && !HAK_SANITIZED)
         crash_install();
     worker_start_if_wanted();
     if (!region_deletes_are_ours())

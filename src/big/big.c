@@ -523,9 +523,9 @@ static bool rest_may_stay(size_t rest)
     size_t all = load_relaxed(&hak_big.rest_bytes) + rest;
     if (pressure_is(PRESSURE_NEAR))
         return false;
-    if (all <= hak_options.retain)
+    if (all <= option(retain))
         return true;
-    return all <= hak_options.retain_max &&
+    return all <= option(retain_max) &&
            !budget_pay(&paid_until_ms, os_now_ms(), rest / REST_IN_MS, REST_AHEAD_MS);
 }
 

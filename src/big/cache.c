@@ -68,7 +68,7 @@ static struct cached take_start(size_t i, size_t granules)
 /* Makes two entries of one. False: there is no slot. */
 static bool split(size_t i, size_t granules)
 {
-    if (cache.count >= hak_options.whale_capacity)
+    if (cache.count >= option(whale_capacity))
         return false;
     for (size_t at = cache.count++; at > i; at--)
         cache.slots[at] = cache.slots[at - 1];
@@ -120,7 +120,7 @@ static struct cached join_neighbours(struct cached c)
 
 struct cached cache_put(struct cached c)
 {
-    size_t most = hak_options.whale_capacity;
+    size_t most = option(whale_capacity);
     struct cached oldest = none;
     if (most == 0)
         return c;

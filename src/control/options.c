@@ -162,13 +162,13 @@ static const char *set_row(const struct row *r, enum option_source source, const
                            size_t length)
 {
     char *field = (char *)&hak_options + r->offset;
-    uint8_t *from = (uint8_t *)&hak_option_sources + r->source;
+    _Atomic uint8_t *from = (_Atomic uint8_t *)&hak_option_sources + r->source;
     if (r->type == TEXT) {
         if (length >= OPTION_TEXT_MAX)
             return "is longer than 255 characters";
         memcpy(field, value, length);
         field[length] = '\0';
-        *from = (uint8_t)source;
+        store_relaxed(from, (uint8_t)source);
         return NULL;
     }
     size_t number;
@@ -176,8 +176,8 @@ static const char *set_row(const struct row *r, enum option_source source, const
         return wrong_value(r);
     if (number < r->least || number > r->most)
         return r->type == SWITCH || r->type == WORD ? wrong_value(r) : out_of_range;
-    memcpy(field, &number, sizeof number);
-    *from = (uint8_t)source;
+    store_relaxed((_Atomic size_t *)(void *)field, number);
+    store_relaxed(from, (uint8_t)source);
     return NULL;
 }
 
@@ -242,7 +242,7 @@ HAK_COLD enum option_access option_get(const char *name, size_t *value)
     if (r->type == TEXT)
         *value = (size_t)field;
     else
-        memcpy(value, field, sizeof *value);
+        *value = load_relaxed((const _Atomic size_t *)(const void *)field);
     return r->when == START ? OPTION_READ : OPTION_SET;
 }
 

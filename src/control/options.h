@@ -3,15 +3,16 @@
 #ifndef HAK_OPTIONS_H
 #define HAK_OPTIONS_H
 
+#include "base/atomic.h"
 #include "base/base.h"
 
 enum { OPTION_TEXT_MAX = 256 };
 
-#define OPTION_FIELD_SIZE(name) size_t name;
-#define OPTION_FIELD_COUNT(name) size_t name;
-#define OPTION_FIELD_SWITCH(name) size_t name;
-#define OPTION_FIELD_TIME(name) size_t name;
-#define OPTION_FIELD_WORD(name) size_t name;
+#define OPTION_FIELD_SIZE(name) _Atomic size_t name;
+#define OPTION_FIELD_COUNT(name) _Atomic size_t name;
+#define OPTION_FIELD_SWITCH(name) _Atomic size_t name;
+#define OPTION_FIELD_TIME(name) _Atomic size_t name;
+#define OPTION_FIELD_WORD(name) _Atomic size_t name;
 #define OPTION_FIELD_TEXT(name) char name[OPTION_TEXT_MAX];
 
 struct options {
@@ -24,21 +25,24 @@ struct options {
 enum option_source { OPTION_DEFAULT, OPTION_ENVIRONMENT, OPTION_PROGRAM };
 
 struct option_sources {
-#define OPTION(name, type, when, initial, least, most, text) uint8_t name;
+#define OPTION(name, type, when, initial, least, most, text) _Atomic uint8_t name;
 #include "control/options.def"
 #undef OPTION
 };
 
 extern struct option_sources hak_option_sources __attribute__((visibility("hidden")));
 
-#define OPTION_NUMBER_SIZE(value) (value)
-#define OPTION_NUMBER_COUNT(value) (value)
-#define OPTION_NUMBER_SWITCH(value) (value)
-#define OPTION_NUMBER_TIME(value) (value)
-#define OPTION_NUMBER_WORD(value) (value)
+#define OPTION_NUMBER_SIZE(value) load_relaxed(&(value))
+#define OPTION_NUMBER_COUNT(value) load_relaxed(&(value))
+#define OPTION_NUMBER_SWITCH(value) load_relaxed(&(value))
+#define OPTION_NUMBER_TIME(value) load_relaxed(&(value))
+#define OPTION_NUMBER_WORD(value) load_relaxed(&(value))
 #define OPTION_NUMBER_TEXT(value) ((value)[0] != '\0')
 
 extern struct options hak_options __attribute__((visibility("hidden")));
+
+/* A setting that is a number: the program may change it at any time, and nothing else comes with it. */
+#define option(name) load_relaxed(&hak_options.name)
 
 /* Standard error was closed when settings were read: what has its number later is a file of the program's. */
 extern bool hak_has_no_stderr __attribute__((visibility("hidden")));

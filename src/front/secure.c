@@ -267,7 +267,7 @@ HAK_INLINE void verify_waited(uintptr_t entry)
     if (HAK_UNLIKELY(!says(load_relaxed(last), seal_of(last), FREE, total - WORD, &said)) ||
         HAK_UNLIKELY(!is_filled_freed(p, (char *)last, (said & WHOLE) != 0)))
         die_waiting(p, last);
-    if (HAK_UNLIKELY(hak_options.zero_freed))
+    if (HAK_UNLIKELY(option(zero_freed)))
         memset(p, 0, total - WORD);
 }
 
@@ -344,7 +344,7 @@ HAK_INLINE void mark_free(struct waiting *w, char *p, const struct block_info *b
     bool as_a_whole = w != NULL && pay_for_filling(w, b->total);
     say(b->last, b->seal, FREE, said_with(b->size, as_a_whole ? WHOLE : 0));
     fill_freed(p, (char *)b->last, as_a_whole);
-    if (w == NULL && hak_options.zero_freed && !is_large(b->total))
+    if (w == NULL && option(zero_freed) && !is_large(b->total))
         memset(p, 0, (size_t)((char *)b->last - p));
 }
 

@@ -50,9 +50,9 @@ static bool may_grow(const struct magazine *m, uint32_t class)
 {
     if (m->cap >= most_slots(class))
         return false;
-    if (hak_options.magazines <= MAGAZINES_LONGEST)
-        return hak_options.magazines == MAGAZINES_LONGEST;
-    return hak_options.learn && m->swings == SWINGS_ENOUGH;
+    if (option(magazines) <= MAGAZINES_LONGEST)
+        return option(magazines) == MAGAZINES_LONGEST;
+    return option(learn) && m->swings == SWINGS_ENOUGH;
 }
 
 static uint32_t wanted_slots(const struct magazine *m, uint32_t class)
@@ -62,7 +62,7 @@ static uint32_t wanted_slots(const struct magazine *m, uint32_t class)
         wanted = hak_classes[class].size < LARGE_FROM ? CAP_FIRST : CAP_FIRST_LARGE;
     else if (wanted < plain || may_grow(m, class))
         wanted *= 2;
-    uint32_t most = power_of_two_within(hak_options.magazine_max);
+    uint32_t most = power_of_two_within(option(magazine_max));
     return wanted < most ? wanted : most;
 }
 
@@ -208,7 +208,7 @@ static void note_swing(struct heap *h, uint32_t class)
         return;
     bool swung = sum_of_oldest(m, class) == c->spilled;
     c->spilled = 0;
-    if (swung && HAK_UNLIKELY(hak_options.magazines == MAGAZINES_SHUFFLED))
+    if (swung && HAK_UNLIKELY(option(magazines) == MAGAZINES_SHUFFLED))
         m = any_magazine(h);
     if (swung && m->swings < SWINGS_ENOUGH)
         m->swings++;
@@ -223,9 +223,9 @@ static HAK_COLD void log_growth(const struct magazine *m, uint32_t class, uint32
 /* Whether it may still show that it is too short; for the placebo, that another is. */
 static bool counts_swings(const struct magazine *m, uint32_t class)
 {
-    if (!hak_options.learn || hak_options.magazines < MAGAZINES_LEARNT)
+    if (!option(learn) || option(magazines) < MAGAZINES_LEARNT)
         return false;
-    return hak_options.magazines == MAGAZINES_SHUFFLED ||
+    return option(magazines) == MAGAZINES_SHUFFLED ||
            (m->swings < SWINGS_ENOUGH && m->cap < most_slots(class));
 }
 

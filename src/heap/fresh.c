@@ -59,7 +59,7 @@ static HAK_COLD void witness_set(struct class_slabs *c, size_t unit)
 
 static HAK_NOINLINE void prefault(struct heap *h, uint32_t class, size_t unit)
 {
-    if (!hak_options.prefault || pressure_is(PRESSURE_TIGHT))
+    if (!option(prefault) || pressure_is(PRESSURE_TIGHT))
         return;
     (void)os_prefault(unit_address(unit), class_block_bytes(class));
     count(h, COUNTER_prefault, 1);

@@ -66,7 +66,7 @@ static bool is_under_way(const struct heap *h)
 
 static uint32_t patience_ms(const struct hollow *w)
 {
-    return w->patience_ms != 0 ? w->patience_ms : (uint32_t)hak_options.hollow_time;
+    return w->patience_ms != 0 ? w->patience_ms : (uint32_t)option(hollow_time);
 }
 
 static void wait_longer(struct hollow *w)
@@ -174,7 +174,7 @@ static void go_on(struct heap *h, size_t waste, bool awake)
 static void look_at_waste(struct heap *h, uint64_t now, bool awake)
 {
     struct hollow *w = &h->hollow;
-    uint32_t wait_ms = w->gathers ? (uint32_t)hak_options.hollow_time : patience_ms(w);
+    uint32_t wait_ms = w->gathers ? (uint32_t)option(hollow_time) : patience_ms(w);
     size_t waste = waste_in(h);
     bool is_due = waste != 0 && w->since_ms != 0 && w->since_ms + wait_ms <= now;
     if (waste == 0 && w->gathers)
@@ -195,7 +195,7 @@ static void look_at_waste(struct heap *h, uint64_t now, bool awake)
  * there is to do by itself may seem idle as well: filling it again once in a while is little. */
 static void empty_idle_if_due(struct heap *h, uint64_t now)
 {
-    if (h->hollow.idle_ms + hak_options.hollow_time > now)
+    if (h->hollow.idle_ms + option(hollow_time) > now)
         return;
     h->hollow.idle_ms = now;
     heap_empty_magazines(h, HAND_IDLE);
@@ -251,7 +251,7 @@ static bool tend(struct heap *h, bool paced)
     if (load_relaxed(&h->state) == HEAP_LOST || !lock_try(&h->lock))
         return false;
     uint64_t now = os_now_ms(); /* now that its thread cannot look later than that */
-    if (h->hollow.looked_ms + hak_options.hollow_time <= now)
+    if (h->hollow.looked_ms + option(hollow_time) <= now)
         more = tend_asleep(h, now, paced);
     heap_unlock_visited(h);
     return more;

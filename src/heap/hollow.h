@@ -30,7 +30,7 @@ enum {
 /* Before so much was taken there is nothing to look at. */
 HAK_INLINE bool hollow_may_be(void)
 {
-    return units_in_use() * UNIT_SIZE > HOLLOW_MIN && hak_options.hollow_time != 0;
+    return units_in_use() * UNIT_SIZE > HOLLOW_MIN && option(hollow_time) != 0;
 }
 
 void hollow_look(struct heap *h);

@@ -129,7 +129,7 @@ static void make_area(void)
     /* A heap that joins after this has passed finds the area and takes a row by itself. */
     registry_each(visit, a);
     purge_show();
-    if (hak_options.profile)
+    if (option(profile))
         live_set(interval, rate_interval());
     if (hak_live.inherited != NULL)
         sampler_carry_over(a);

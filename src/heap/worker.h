@@ -11,7 +11,7 @@ void worker_start(void);
 /* At start, and in the child of a fork, whose parent's worker it does not have. */
 HAK_INLINE void worker_start_if_wanted(void)
 {
-    if (HAK_UNLIKELY(hak_options.worker))
+    if (HAK_UNLIKELY(option(worker)))
         worker_start();
 }
 

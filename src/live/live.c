@@ -77,6 +77,11 @@ static void show_process(struct live_area *a)
     store_relaxed(&p->shown_ms, os_now_ms());
 }
 
+bool live_is_wanted(void)
+{
+    return HAK_INSIGHT && (option(live) | option(profile)) != 0;
+}
+
 void live_show_settings(void)
 {
     struct live_area *a = live_area();
@@ -85,7 +90,7 @@ void live_show_settings(void)
     struct live_settings *s = a->settings;
 #define OPTION(name, type, when, initial, least, most, text)                                       \
     store_relaxed(&s->name, OPTION_NUMBER_##type(hak_options.name));                               \
-    store_relaxed(&s->from_##name, (uint32_t)hak_option_sources.name);
+    store_relaxed(&s->from_##name, (uint32_t)load_relaxed(&hak_option_sources.name));
 #include "control/options.def"
 #undef OPTION
     store_relaxed(&a->header.tables[LIVE_TABLE_settings].used, 1);
@@ -103,10 +108,10 @@ static struct live_area *map_area(void)
     struct live_area *a = NULL;
     if (address_limit() / ADDRESS_SHARE < sizeof *a)
         return NULL;
-    if (hak_options.live)
+    if (option(live))
         a = os_share(sizeof *a);
     hak_live.is_private = a == NULL;
-    if (a == NULL && hak_options.profile) {
+    if (a == NULL && option(profile)) {
         a = os_reserve(sizeof *a);
         if (a != NULL && !os_commit(a, sizeof *a)) {
             os_unmap(a, sizeof *a);

@@ -103,10 +103,7 @@ HAK_INLINE bool live_is_due(void)
 }
 
 /* Whether there is anything to be shown or remembered. */
-HAK_INLINE bool live_is_wanted(void)
-{
-    return HAK_INSIGHT && (hak_options.live || hak_options.profile);
-}
+bool live_is_wanted(void);
 
 /* Stores one of the process' own figures. */
 #define live_set(field, value)                                                                     \

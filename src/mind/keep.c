@@ -116,7 +116,7 @@ uint16_t keep_key_of_site(size_t size, const uintptr_t *frames, uint32_t depth)
     uint16_t key = key_of_signature(signature);
     store_relaxed(&sites[key].address, (uint64_t)(depth > 0 ? frames[0] : 0));
     store_relaxed(&sites[key].by_size, by_size);
-    return hak_options.keep == KEEP_SHUFFLED ? shuffled(key) : key;
+    return option(keep) == KEEP_SHUFFLED ? shuffled(key) : key;
 }
 
 /* ---- what happened ---- */
@@ -190,8 +190,8 @@ static void note_old(struct fall *f)
 
 static uint64_t time_of(uint16_t key)
 {
-    if (hak_options.keep == KEEP_FIXED)
-        return hak_options.keep_time;
+    if (option(keep) == KEEP_FIXED)
+        return option(keep_time);
     return times[keep.rules[keep.rules[key].is_known ? key : KEEP_ANY].chosen];
 }
 
@@ -241,7 +241,7 @@ bool keep_know(const struct keep_known *known, uint64_t now_ms)
 {
     bool has_site = known->key != 0 && known->key != KEEP_ANY;
     bool is_by_site = has_site && known->signature != 0;
-    if (hak_options.keep < KEEP_SHADOW || (has_site && is_by_site != keep_is_by_site()))
+    if (option(keep) < KEEP_SHADOW || (has_site && is_by_site != keep_is_by_site()))
         return false;
     uint16_t key = is_by_site ? key_of_signature(known->signature) : known->key;
     if (is_by_site)
@@ -281,7 +281,7 @@ static uint16_t size_key_of(uint16_t key)
 static HAK_NOINLINE uint64_t worth_of(uint16_t key)
 {
     uint32_t cost = key != KEEP_ANY ? touch_cost(size_key_of(key)) : TOUCH_COST_SMALL;
-    return hak_options.keep_worth * cost / TOUCH_COST_SMALL;
+    return option(keep_worth) * cost / TOUCH_COST_SMALL;
 }
 
 /* What a time would have been worth, in KiB * ms. */
@@ -322,7 +322,7 @@ static HAK_COLD void log_change(uint16_t key, uint32_t from, uint32_t to, uint64
                          .to = times[to],
                          .episodes = r->episodes,
                          .seen_kib = known_kib(r),
-                         .is_shadow = hak_options.keep == KEEP_SHADOW};
+                         .is_shadow = option(keep) == KEEP_SHADOW};
     uint64_t gap = 0;
     for (uint32_t i = 1; i <= (to > from ? to : from); i++) {
         d.reused_kib += r->kib[i];
@@ -418,8 +418,7 @@ static void decide(uint64_t now)
  * them: at a program's low point for good, say. */
 static size_t most_kept(void)
 {
-    return hak_options.keep == KEEP_FIXED ? SIZE_MAX
-                                          : keep.risen_most + keep.risen_most / DEEPER_SHARE;
+    return option(keep) == KEEP_FIXED ? SIZE_MAX : keep.risen_most + keep.risen_most / DEEPER_SHARE;
 }
 
 /* How much of a fall is to keep its pages, of up to `most`; notes what becomes of it. */
@@ -447,9 +446,9 @@ static void look_at_all(uint64_t now)
 size_t keep_look(size_t in_use, uint16_t key, uint64_t now_ms)
 {
     follow(in_use, key, now_ms);
-    if (hak_options.keep != KEEP_FIXED && now_ms - keep.decided_ms >= DECIDE_MS)
+    if (option(keep) != KEEP_FIXED && now_ms - keep.decided_ms >= DECIDE_MS)
         decide(now_ms);
     if (now_ms - keep.looked_ms >= LOOK_MS || keep.kept > most_kept())
         look_at_all(now_ms);
-    return hak_options.keep == KEEP_SHADOW ? 0 : keep.kept;
+    return option(keep) == KEEP_SHADOW ? 0 : keep.kept;
 }

@@ -29,12 +29,12 @@ enum { KEEP_TIMES = 12 };
 
 HAK_INLINE bool keep_is_on(void)
 {
-    return hak_options.learn && hak_options.keep != KEEP_OFF;
+    return option(learn) && option(keep) != KEEP_OFF;
 }
 
 HAK_INLINE bool keep_is_by_site(void)
 {
-    return hak_options.learn && hak_options.keep >= KEEP_SITE;
+    return option(learn) && option(keep) >= KEEP_SITE;
 }
 
 /* Of size and the innermost return addresses of where it is allocated: the same in each run of a program, wherever

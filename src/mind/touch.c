@@ -87,7 +87,7 @@ bool touch_note_price(enum big_pages pages, uint64_t ns, struct decision *d)
 bool touch_try(void *block, enum big_pages pages, struct decision *d)
 {
     static _Atomic uint32_t turn;
-    if (hak_options.huge_blocks < BLOCKS_LEARNT || (pages != BIG_HUGE && pages != BIG_SMALL))
+    if (option(huge_blocks) < BLOCKS_LEARNT || (pages != BIG_HUGE && pages != BIG_SMALL))
         return false;
     if (add_relaxed(&turn, 1) % OTHER_EVERY == OTHER_TURN) {
         pages = pages == BIG_HUGE ? BIG_SMALL : BIG_HUGE;
@@ -115,20 +115,20 @@ static enum big_pages learnt_plan(uint16_t key, bool grows)
 {
     if (!grows && is_to_be_looked_at(key))
         return BIG_LOOKED_AT;
-    if (hak_options.huge_blocks == BLOCKS_SHUFFLED)
+    if (option(huge_blocks) == BLOCKS_SHUFFLED)
         key = shuffled(key);
-    if (!is_whole(key) || hak_options.huge_blocks == BLOCKS_SHADOW)
+    if (!is_whole(key) || option(huge_blocks) == BLOCKS_SHADOW)
         return BIG_PLAIN;
     return load_relaxed(&huge_is_cheaper) ? BIG_HUGE : BIG_SMALL;
 }
 
 enum big_pages touch_plan(size_t size, bool grows)
 {
-    if (size < GRANULE_SIZE || !hak_options.huge_pages || hak_options.huge_blocks == BLOCKS_OFF)
+    if (size < GRANULE_SIZE || !option(huge_pages) || option(huge_blocks) == BLOCKS_OFF)
         return BIG_PLAIN;
-    if (hak_options.huge_blocks == BLOCKS_ALWAYS)
+    if (option(huge_blocks) == BLOCKS_ALWAYS)
         return BIG_HUGE;
-    return hak_options.learn ? learnt_plan(keep_key_of_size(size), grows) : BIG_PLAIN;
+    return option(learn) ? learnt_plan(keep_key_of_size(size), grows) : BIG_PLAIN;
 }
 
 uint32_t touch_cost(uint16_t key)
@@ -179,6 +179,6 @@ bool touch_look(void *block, size_t size, struct decision *d)
                            .episodes = looks_of(after),
                            .reused_kib = share_of(after),
                            .seen_kib = WHOLE,
-                           .is_shadow = hak_options.huge_blocks == BLOCKS_SHADOW};
+                           .is_shadow = option(huge_blocks) == BLOCKS_SHADOW};
     return d->from != d->to;
 }

@@ -267,7 +267,7 @@ static void add_granule(size_t granule, uint32_t dirty)
 /* False: it has gone, in a handler that interrupted this very lock. Else the lock is held. */
 static HAK_NOINLINE bool lock_and_add(size_t granule, uint32_t dirty)
 {
-    if (hak_options.huge_pages)
+    if (option(huge_pages))
         os_advise_huge(granule_address(granule), GRANULE_SIZE, false);
     bool done = lock_take_if_safe(&pages.lock);
     if (done)

@@ -78,7 +78,7 @@ static struct cgroup_room room_now(uint64_t now, size_t held, size_t fresh)
     }
     struct cgroup_room group = cgroup_look(anew);
     group.used += fresh; /* it will be touched */
-    struct cgroup_room own = {hak_options.soft_limit, held, false};
+    struct cgroup_room own = {option(soft_limit), held, false};
     return own.limit != 0 ? tighter(own, group) : group;
 }
 
@@ -133,7 +133,7 @@ static void judge(struct cgroup_room room, uint64_t now, size_t held)
     level = limited ? pressure_next(level, room.limit, left) : PRESSURE_NONE;
     if (level < PRESSURE_NEAR && room.stalled)
         level = PRESSURE_NEAR;
-    bool is_own = room.limit == hak_options.soft_limit; /* beyond which nobody is killed */
+    bool is_own = room.limit == option(soft_limit); /* beyond which nobody is killed */
     size_t allowed = largest_of(left / ALLOWED_SHARE, room.limit / ALLOWED_OWN);
     store_relaxed(&hak_pressure.allowed, is_own ? allowed : 0);
     set_level(level, held, now);
@@ -163,7 +163,7 @@ void pressure_look(size_t held, size_t fresh)
     if (!thread_may_wait() || !begin_to_look())
         return;
     uint64_t now = os_now_ms();
-    if (!hak_options.pressure) {
+    if (!option(pressure)) {
         set_level(PRESSURE_NONE, held, now);
         store_relaxed(&state.limited, false);
         store_relaxed(&hak_pressure.look_at, held + UNLIMITED_STEP);

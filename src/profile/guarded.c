@@ -93,13 +93,13 @@ static bool has_place(uint64_t now)
 {
     if (guarded.first_ms == 0)
         guarded.first_ms = now;
-    return guarded.live < guarded_places(now - guarded.first_ms, (uint32_t)hak_options.guards);
+    return guarded.live < guarded_places(now - guarded.first_ms, (uint32_t)option(guards));
 }
 
 /* Each costs a few system calls: so many in a window, also of those that the kernel refuses. */
 static bool is_allowed(uint64_t now)
 {
-    size_t allowed = hak_options.profile_rate * WINDOW_MS / 1000 / SHARE + 1;
+    size_t allowed = option(profile_rate) * WINDOW_MS / 1000 / SHARE + 1;
     if (guarded.window != now / WINDOW_MS) {
         guarded.window = now / WINDOW_MS;
         guarded.in_window = 0;
@@ -141,7 +141,7 @@ static bool add_granule(void)
 static bool has_fresh(void)
 {
     return guarded.fresh_left != 0 ||
-           ((size_t)guarded.granules * GUARDS_PER_GRANULE < hak_options.guards && add_granule());
+           ((size_t)guarded.granules * GUARDS_PER_GRANULE < option(guards) && add_granule());
 }
 
 HAK_INLINE uintptr_t base_of(const struct slot *s)

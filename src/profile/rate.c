@@ -31,14 +31,14 @@ uint64_t rate_interval(void)
     uint32_t doublings = load_relaxed(&rate.doublings) + load_relaxed(&rate.fullness);
     if (doublings > DOUBLINGS_MOST)
         doublings = DOUBLINGS_MOST;
-    uint64_t interval = hak_options.profile_interval;
+    uint64_t interval = option(profile_interval);
     return interval <= INTERVAL_MOST >> doublings ? interval << doublings : INTERVAL_MOST;
 }
 
 static int64_t draw(struct sampler *s)
 {
     s->interval = rate_interval();
-    return hak_options.profile ? poisson_distance(&s->random, s->interval) / 8 : WORDS_WHEN_OFF;
+    return option(profile) ? poisson_distance(&s->random, s->interval) / 8 : WORDS_WHEN_OFF;
 }
 
 void rate_draw(struct sampler *s)
@@ -74,7 +74,7 @@ static void begin_window(uint64_t window, size_t allowed)
 
 void rate_count(uint64_t now_ms)
 {
-    size_t per_second = hak_options.profile_rate;
+    size_t per_second = option(profile_rate);
     size_t window_ms = (size_t)SAMPLES_MIN * 1000 / per_second;
     if (window_ms < WINDOW_MS)
         window_ms = WINDOW_MS;

@@ -121,8 +121,7 @@ static void capture(struct request *q, const struct sampler *s, size_t size)
 {
     q->by = s;
     q->size = size;
-    q->depth =
-        stack_capture(q->stack, (uint32_t)hak_options.profile_depth, hak_options.profile_unwind);
+    q->depth = stack_capture(q->stack, (uint32_t)option(profile_depth), option(profile_unwind));
 }
 
 static bool record(const struct request *q, const void *p, size_t usable)
@@ -304,7 +303,7 @@ static bool enter(void)
 /* To take a sample. */
 static bool enter_for(struct sampler *s, size_t size, struct request *q)
 {
-    if (hak_options.profile) {
+    if (option(profile)) {
         capture(q, s, size);
         if (enter())
             return true;

@@ -161,7 +161,7 @@ static size_t allowance(size_t in_use)
     size_t peak = recent_peak(), most = peak + scattered(peak);
     size_t wanted = most > in_use ? most - in_use : 0;
     size_t regretted = least_of(load_relaxed(&purge.regret), wanted);
-    size_t floor = largest_of(hak_options.retain, in_use / IN_USE_SHARE);
+    size_t floor = largest_of(option(retain), in_use / IN_USE_SHARE);
     return largest_of(largest_of(floor, regretted), learnt_to_keep(in_use));
 }
 
@@ -169,7 +169,7 @@ static size_t allowance(size_t in_use)
 static size_t most_regret(void)
 {
     bool is_set = hak_option_sources.retain_max != OPTION_DEFAULT;
-    return is_set ? hak_options.retain_max : largest_of(hak_options.retain_max, recent_swing());
+    return is_set ? option(retain_max) : largest_of(option(retain_max), recent_swing());
 }
 
 /* `bytes` were taken from the kernel when `recent` had been purged. */
@@ -186,7 +186,7 @@ static HAK_NOINLINE void regret(size_t bytes, size_t recent)
         store_relaxed(&purge.scatter,
                       least_of(load_relaxed(&purge.scatter) + regretted, recent_peak()));
     store_relaxed(&purge.regret,
-                  least_of(before + 2 * largest_of(regretted, hak_options.retain), most));
+                  least_of(before + 2 * largest_of(regretted, option(retain)), most));
 }
 
 /* ---- the footprint: what is in use and free memory that keeps its pages ----
@@ -216,7 +216,7 @@ static size_t payable_by_others(enum memory_kind kind)
 {
     size_t own = dirty_of(kind);
     bool is_set = hak_option_sources.retain != OPTION_DEFAULT;
-    return less(purge_free_bytes(), is_set ? largest_of(own, hak_options.retain) : own);
+    return less(purge_free_bytes(), is_set ? largest_of(own, option(retain)) : own);
 }
 
 static void note_footprint(size_t footprint, enum memory_kind kind)

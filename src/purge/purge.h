@@ -82,7 +82,7 @@ extern _Atomic size_t hak_purge_allowed __attribute__((visibility("hidden")));
 /* What is allowed and what slabs have is more than `retain` has to do with. Else nothing is to be found by looking again. */
 HAK_INLINE bool purge_finds_much(void)
 {
-    return load_relaxed(&hak_purge_allowed) + units_in_use() * UNIT_SIZE > 2 * hak_options.retain;
+    return load_relaxed(&hak_purge_allowed) + units_in_use() * UNIT_SIZE > 2 * option(retain);
 }
 
 /* How many bytes more may be free, when so many are besides what is known of here. */
@@ -97,7 +97,7 @@ HAK_INLINE size_t purge_room(size_t besides)
 HAK_INLINE void purge_if_due(void)
 {
     size_t dirty = purge_dirty_bytes();
-    if (HAK_LIKELY(dirty <= hak_options.retain) && !pressure_is(PRESSURE_NEAR))
+    if (HAK_LIKELY(dirty <= option(retain)) && !pressure_is(PRESSURE_NEAR))
         return;
     if (dirty > load_relaxed(&hak_purge_allowed) || hak_thread.until_look-- == 0)
         purge_look(dirty);

@@ -182,7 +182,7 @@ static ptrdiff_t take_dirty(struct want want, bool *zeroed)
  * it does. */
 static bool advise(size_t granule, enum kind kind, bool fresh)
 {
-    if (!hak_options.huge_pages)
+    if (!option(huge_pages))
         return false;
     if (kind == DENSE && !pressure_is(PRESSURE_NEAR))
         return huge_advise(granule, fresh);
@@ -292,8 +292,8 @@ ptrdiff_t units_take(uint32_t n, bool *zeroed)
 
 ptrdiff_t units_take_dense(bool *zeroed)
 {
-    bool large = load_relaxed(&hak_supers.mapped) << GRANULE_SHIFT >= hak_options.huge_min;
-    return take((struct want){large && hak_options.huge_pages ? DENSE : SINGLES, 1}, zeroed);
+    bool large = load_relaxed(&hak_supers.mapped) << GRANULE_SHIFT >= option(huge_min);
+    return take((struct want){large && option(huge_pages) ? DENSE : SINGLES, 1}, zeroed);
 }
 
 HAK_COLD void units_add(size_t granule)
@@ -462,7 +462,7 @@ HAK_COLD void supers_collapse(void)
 {
     static size_t next;
     size_t top = region_top(), looks = least_of(top, LOOKS), collapsed = 0;
-    if (!hak_options.huge_pages || pressure_is(PRESSURE_NEAR))
+    if (!option(huge_pages) || pressure_is(PRESSURE_NEAR))
         return;
     for (; looks > 0 && huge_may_collapse(); looks--) {
         next = next + 1 < top ? next + 1 : 0;

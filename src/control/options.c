@@ -301,17 +301,18 @@ static HAK_COLD void read_conf(const char *conf)
 static HAK_COLD void make_absolute(char *path)
 {
     char folder[OPTION_TEXT_MAX];
-    size_t length = strlen(path);
-    if (length == 0 || path[0] == '/' || !os_read_folder(folder, sizeof folder - 1))
+    size_t length = strlen(path), before;
+    if (length == 0 || path[0] == '/' || !os_read_folder(folder, sizeof folder) ||
+        strstr(folder, "%p") != NULL) /* the first would be the process id */
         return;
-    size_t before = strlen(folder);
-    if (folder[before - 1] != '/')
+    before = strlen(folder);
+    if (before > 1)
         folder[before++] = '/';
-    /* Where %p stands twice, the first would be the process id. */
-    if (before + length >= OPTION_TEXT_MAX || memmem(folder, before, "%p", 2) != NULL)
+    if (before + length >= OPTION_TEXT_MAX)
         return;
     memmove(path + before, path, length + 1);
-    memcpy(path, folder, before);
+    for (size_t i = 0; i < before; i++)
+        path[i] = folder[i];
 }
 
 static HAK_COLD void read_environment(void)

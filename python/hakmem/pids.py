@@ -16,13 +16,17 @@ def pid_of(text: str) -> int | None:
 def memory_folder(pid: int) -> Path:
     """In /proc. Of a process whose first thread has ended alone, that of another thread."""
     own = Path("/proc") / str(pid)
+    if _state(own) not in ENDED:
+        return own
     try:
-        if _state(own) in ENDED:
-            return next((one for one in (own / "task").iterdir() if _state(one) not in ENDED), own)
+        threads = list((own / "task").iterdir())
     except OSError:
-        pass  # it has ended meanwhile
-    return own
+        return own  # it has ended meanwhile
+    return next((thread for thread in threads if _state(thread) not in ENDED), own)
 
 
 def _state(folder: Path) -> str:
-    return (folder / "stat").read_bytes().rpartition(b") ")[2][:1].decode()
+    try:
+        return (folder / "stat").read_bytes().rpartition(b") ")[2][:1].decode()
+    except OSError:
+        return ENDED

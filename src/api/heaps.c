@@ -96,7 +96,7 @@ HAK_EXPORT void hak_heap_destroy(hak_heap *heap)
         return;
     struct heap *h = heap_at(heap, "hak_heap_destroy");
     for (void *p; (p = explicit_next_to_free(h)) != NULL;) {
-        if (front_heap_leased(p))
+        if (front_heap_has_lost(p))
             front_free(p);
         else
             api_free(p, "hak_heap_destroy");

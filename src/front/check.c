@@ -9,57 +9,38 @@
 
 #if HAK_CHECKED
 
-enum { BITS = 64, STEP_SHIFT = 3, BYTE_SHIFT = 3, PIECE_SHIFT = 20 };
+enum { BITS = 64, STEP_SHIFT = 3 };
 
-/* A bit for each eight bytes of the window: is a live block's start there? Reserved at the first block, and made writable piece
- * by piece, since what a program has locked in advance (mlockall) is resident as soon as it may be written. */
 static _Atomic(_Atomic uint64_t *) map;
 
-/* Of its pieces, those that may be written. A bit is set once it is so. */
-static _Atomic uint64_t opened[(WINDOW_MAX >> (STEP_SHIFT + BYTE_SHIFT + PIECE_SHIFT)) / BITS];
-
-/* NULL: the system refuses. */
+/* Reserved at the first block. Commits nothing by itself: pages come with the first bit in them.
+ * NULL: the system refuses. */
 static _Atomic uint64_t *get_map(void)
 {
     _Atomic uint64_t *m = load_acquire(&map);
     if (m != NULL)
         return m;
-    size_t bytes = hak_region.units * (UNIT_SIZE >> (STEP_SHIFT + BYTE_SHIFT));
+    size_t bytes = hak_region.units * (UNIT_SIZE >> STEP_SHIFT) / 8;
     _Atomic uint64_t *fresh = os_reserve(bytes), *expected = NULL;
     if (fresh == NULL)
         return NULL;
-    if (cas_acq_rel(&map, &expected, fresh)) /* as reserved, by whoever was first */
+    if (!os_commit(fresh, bytes)) {
+        os_unmap(fresh, bytes);
+        return NULL;
+    }
+    if (cas_acq_rel(&map, &expected, fresh)) /* as mapped, by whoever was first */
         return fresh;
     os_unmap(fresh, bytes);
     return expected;
 }
 
-/* acquire: pairs with open_piece. */
-static bool is_open(size_t piece)
-{
-    return (load_acquire(&opened[piece / BITS]) >> (piece % BITS) & 1) != 0;
-}
-
-/* Two threads may do so at once. release: who sees the bit may write there. */
-static bool open_piece(_Atomic uint64_t *m, size_t piece)
-{
-    size_t size = (size_t)1 << PIECE_SHIFT;
-    size_t all = hak_region.units * (UNIT_SIZE >> (STEP_SHIFT + BYTE_SHIFT));
-    if (!os_commit((char *)m + piece * size, least_of(size, all - piece * size)))
-        return false;
-    or_release(&opened[piece / BITS], (uint64_t)1 << (piece % BITS));
-    return true;
-}
-
-/* Whether the block has a bit. may_open: it gets one if it has none. */
-static bool find_bit(const void *p, bool may_open, _Atomic uint64_t **word, uint64_t *bit)
+static bool find_bit(const void *p, _Atomic uint64_t **word, uint64_t *bit)
 {
     if (unit_of(p) >= hak_region.units || ((uintptr_t)p & 7) != 0)
         return false;
     size_t index = ((uintptr_t)p - hak_region.base) >> STEP_SHIFT;
-    size_t piece = index >> (BYTE_SHIFT + PIECE_SHIFT);
     _Atomic uint64_t *m = get_map();
-    if (m == NULL || (!is_open(piece) && !(may_open && open_piece(m, piece))))
+    if (m == NULL)
         return false;
     *word = &m[index / BITS];
     *bit = (uint64_t)1 << (index % BITS);
@@ -72,7 +53,7 @@ void *check_out(void *p)
     uint64_t bit;
     if (p == NULL)
         return NULL;
-    if (!find_bit(p, true, &word, &bit)) {
+    if (!find_bit(p, &word, &bit)) {
         front_free(p); /* a block that cannot be marked would not be known when it is freed */
         errno = ENOMEM;
         return NULL;
@@ -110,7 +91,7 @@ void check_in(void *p, const char *what)
 {
     _Atomic uint64_t *word;
     uint64_t bit;
-    if (p != NULL && (!find_bit(p, false, &word, &bit) || (and_relaxed(word, ~bit) & bit) == 0))
+    if (p != NULL && (!find_bit(p, &word, &bit) || (and_relaxed(word, ~bit) & bit) == 0))
         die(p, what);
 }
 
@@ -118,15 +99,15 @@ void check_live(const void *p, const char *what)
 {
     _Atomic uint64_t *word;
     uint64_t bit;
-    if (p != NULL && (!find_bit(p, false, &word, &bit) || (load_relaxed(word) & bit) == 0))
+    if (p != NULL && (!find_bit(p, &word, &bit) || (load_relaxed(word) & bit) == 0))
         die(p, what);
 }
 
 bool check_is_live(const void *p)
 {
-    _Atomic uint64_t *word;
-    uint64_t bit;
-    return find_bit(p, false, &word, &bit) && (load_relaxed(word) & bit) != 0;
+    size_t index = ((uintptr_t)p - hak_region.base) >> STEP_SHIFT;
+    const _Atomic uint64_t *m = load_acquire(&map);
+    return m != NULL && (load_relaxed(&m[index / BITS]) >> (index % BITS) & 1) != 0;
 }
 
 #endif

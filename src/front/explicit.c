@@ -7,6 +7,7 @@
 #include "front/check.h"
 #include "front/secure.h"
 #include "front/slow.h"
+#include "heap/fork.h"
 #include "heap/hollow.h"
 #include "heap/registry.h"
 
@@ -107,15 +108,15 @@ HAK_COLD void front_heap_ended(void)
     errno = saved;
 }
 
-HAK_COLD bool front_heap_leased(const void *p)
+HAK_COLD bool front_heap_has_lost(const void *p)
 {
 #if HAK_CHECKED
-    return leases_were_forgotten() && !check_is_live(p);
+    return fork_has_cut_short() && !check_is_live(p);
 #elif HAK_SECURE
     size_t size;
-    return leases_were_forgotten() && !secure_is_live(p, &size);
+    return fork_has_cut_short() && !secure_is_live(p, &size);
 #else
-    (void)p; /* one of more than a unit, which never is */
+    (void)p; /* a free looks at nothing that it could tell by */
     return false;
 #endif
 }

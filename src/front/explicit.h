@@ -24,8 +24,9 @@ HAK_INLINE void *front_heap_pop(const struct heap *h, size_t size)
     return lease_pop(h, class_of_word(hak_small_offset[words]));
 }
 
-/* Whether nobody has the block, of which its heap knows no free: in the child of a fork, what another thread had leased. */
-bool front_heap_leased(const void *p);
+/* Whether nobody has the block, of which its heap knows no free: in the child of a fork, what another thread had leased, or had in its
+ * hands between the heap and the program. */
+bool front_heap_has_lost(const void *p);
 
 /* A heap has ended: what it had may be more than is to be kept. Keeps errno. */
 void front_heap_ended(void);

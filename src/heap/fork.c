@@ -204,6 +204,8 @@ static void forget_thread_of(struct heap *h)
     h->aside_bytes = 0;
 }
 
+static bool cut_short; /* written by the child's only thread */
+
 /* False: it stays this thread's, or all threads', or the program's, or nobody can use it any more. */
 static bool settle_without_thread(struct heap *h)
 {
@@ -211,6 +213,8 @@ static bool settle_without_thread(struct heap *h)
     bool is_own = heap_is_own(h);
     if (!is_own)
         leases_forget(h);
+    if ((HAK_CHECKED || HAK_SECURE) && !is_own && load_relaxed(&h->state) == HEAP_LIVE)
+        cut_short = true;
     /* What the handler has interrupted leaves one that it has the lock of as it should be. */
     if (load_relaxed(&h->state) == HEAP_LOST || (h->fork_held ? is_own : lock_is_mine(&h->lock)))
         return false;
@@ -238,6 +242,7 @@ HAK_COLD void fork_after(bool in_child)
     thread_enter();
     hak_thread.holds_all = false;
     if (in_child) {
+        cut_short = cut_short || ((HAK_CHECKED || HAK_SECURE) && in_handler());
         registry_restart(settle_without_thread);
         live_forget();
         if (!fork_taken[FORK_SAMPLER] && !lock_is_mine(sampler_lock()))
@@ -255,3 +260,12 @@ HAK_COLD void fork_after(bool in_child)
         mark_interrupted(false);
     thread_leave();
 }
+
+#if HAK_CHECKED || HAK_SECURE
+
+HAK_COLD bool fork_has_cut_short(void)
+{
+    return cut_short;
+}
+
+#endif

@@ -13,4 +13,8 @@ void fork_await(void);
 bool fork_before(void);
 void fork_after(bool in_child);
 
+/* Whether this is the child of a fork, of which other threads, or what a handler had interrupted, stopped in the midst of what they
+ * did: then blocks may be in use for their slabs that nobody has. */
+bool fork_has_cut_short(void);
+
 #endif

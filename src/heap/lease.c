@@ -277,20 +277,11 @@ bool lease_free(struct heap *of, void *p)
 
 /* ---- the child of a fork ---- */
 
-static bool forgotten; /* written by the child's only thread */
-
 HAK_COLD void leases_forget(struct heap *h)
 {
     for (int i = 0; i < LEASES; i++) {
         struct lease *l = load_relaxed(&h->leases[i]);
-        if (l == NULL)
-            continue;
-        lease_clear(l);
-        forgotten = true;
+        if (l != NULL)
+            lease_clear(l);
     }
-}
-
-HAK_COLD bool leases_were_forgotten(void)
-{
-    return forgotten;
 }

@@ -127,7 +127,4 @@ void leases_read(const struct heap *of, size_t *blocks, size_t *bytes);
 /* In the child of a fork: the thread of the heap is gone, and its leases may be torn. */
 void leases_forget(struct heap *h);
 
-/* Whether some were: their blocks, which are in use for their slabs, nobody has. */
-bool leases_were_forgotten(void);
-
 #endif

@@ -60,7 +60,7 @@ static size_t share_left(struct cgroup_room room)
     return room_left(room) / (room.limit / SHARES + 1);
 }
 
-/* That of which the smaller share is left; of a group without a limit (SIZE_MAX) all is, and the process has one. */
+/* That of which the smaller share is left; without a limit (SIZE_MAX) all is. */
 static struct cgroup_room tighter(struct cgroup_room own, struct cgroup_room group)
 {
     bool is_own = group.limit == SIZE_MAX || share_left(own) < share_left(group);
@@ -69,7 +69,8 @@ static struct cgroup_room tighter(struct cgroup_room own, struct cgroup_room gro
     return room;
 }
 
-static struct cgroup_room room_now(uint64_t now, size_t held, size_t fresh)
+/* `*nearest`: the bytes up to the first limit that is reached, which may be the other one's. */
+static struct cgroup_room room_now(uint64_t now, size_t held, size_t fresh, size_t *nearest)
 {
     bool anew = now - state.group_ms >= GROUP_MS;
     if (anew) {
@@ -78,8 +79,10 @@ static struct cgroup_room room_now(uint64_t now, size_t held, size_t fresh)
     }
     struct cgroup_room group = cgroup_look(anew);
     group.used += fresh; /* it will be touched */
-    struct cgroup_room own = {option(soft_limit), held, false};
-    return own.limit != 0 ? tighter(own, group) : group;
+    size_t limit = option(soft_limit);
+    struct cgroup_room own = {limit != 0 ? limit : SIZE_MAX, held, false};
+    *nearest = least_of(room_left(own), room_left(group));
+    return tighter(own, group);
 }
 
 static bool has_changed(size_t held)
@@ -125,7 +128,7 @@ static void show(struct cgroup_room room, size_t left)
     store_relaxed(&p->pressure_tight, state.tight);
 }
 
-static void judge(struct cgroup_room room, uint64_t now, size_t held)
+static void judge(struct cgroup_room room, size_t nearest, uint64_t now, size_t held)
 {
     bool limited = room.limit != SIZE_MAX;
     size_t left = room_left(room);
@@ -138,7 +141,7 @@ static void judge(struct cgroup_room room, uint64_t now, size_t held)
     store_relaxed(&hak_pressure.allowed, is_own ? allowed : 0);
     set_level(level, held, now);
     size_t step =
-        limited ? largest_of(left / STEP_SHARE, STEP_MIN) : largest_of(UNLIMITED_STEP, held / 4);
+        limited ? largest_of(nearest / STEP_SHARE, STEP_MIN) : largest_of(UNLIMITED_STEP, held / 4);
     store_relaxed(&state.step, step);
     store_relaxed(&state.limited, limited);
     store_relaxed(&hak_pressure.look_at, held + step);
@@ -170,7 +173,9 @@ void pressure_look(size_t held, size_t fresh)
     } else if (is_rest_due(now)) {
         store_relaxed(&hak_pressure.look_at, held + load_relaxed(&state.step));
     } else {
-        judge(room_now(now, held, fresh), now, held);
+        size_t nearest;
+        struct cgroup_room room = room_now(now, held, fresh, &nearest);
+        judge(room, nearest, now, held);
     }
     store_relaxed(&state.last_ms, now);
     store_release(&state.looking, false);

@@ -65,7 +65,9 @@ static uint32_t doublings_too_many(uint64_t windows, size_t allowed)
 
 static void begin_window(uint64_t window, size_t allowed)
 {
-    uint32_t less = doublings_too_many(window - rate.window, allowed);
+    /* Where the setting has changed they are counted otherwise. */
+    uint64_t windows = window > rate.window ? window - rate.window : 0;
+    uint32_t less = doublings_too_many(windows, allowed);
     uint32_t doublings = load_relaxed(&rate.doublings);
     store_relaxed(&rate.doublings, doublings > less ? doublings - less : 0);
     rate.window = window;
@@ -75,7 +77,7 @@ static void begin_window(uint64_t window, size_t allowed)
 void rate_count(uint64_t now_ms)
 {
     size_t per_second = option(profile_rate);
-    size_t window_ms = (size_t)SAMPLES_MIN * 1000 / per_second;
+    size_t window_ms = ((size_t)SAMPLES_MIN * 1000 + per_second - 1) / per_second;
     if (window_ms < WINDOW_MS)
         window_ms = WINDOW_MS;
     size_t allowed = per_second * window_ms / 1000;

@@ -437,6 +437,22 @@ static void a_setting_counts_from_the_first_look_on(void **state)
     hak_options.soft_limit = 0;
 }
 
+/* Of which a smaller share is left, but more. */
+static void a_setting_counts_below_the_limit_of_a_large_group(void **state)
+{
+    (void)state;
+    start_over();
+    file(V1 "/a/memory.limit_in_bytes", "68719476736\n");
+    use(8192 * MIB);
+    hak_options.soft_limit = 1024 * MIB;
+    clock_ms += 10000;
+    size_t held = GRANULE_SIZE;
+    for (; held < 2048 * MIB && level() < PRESSURE_NEAR; held += GRANULE_SIZE)
+        pressure_note_growth(held, GRANULE_SIZE);
+    assert_true(held < 1024 * MIB);
+    hak_options.soft_limit = 0;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -461,6 +477,7 @@ int main(void)
         cmocka_unit_test(a_setting_counts_what_the_process_holds),
         cmocka_unit_test(a_share_of_what_the_setting_leaves_may_be_free),
         cmocka_unit_test(a_setting_counts_from_the_first_look_on),
+        cmocka_unit_test(a_setting_counts_below_the_limit_of_a_large_group),
         cmocka_unit_test(of_setting_and_group_the_one_with_the_smaller_share_left_counts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

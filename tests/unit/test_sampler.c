@@ -479,7 +479,7 @@ static void no_more_samples_a_second_than_are_allowed(void **state)
     static const size_t rates[] = {1, 5, 8, 64, 500};
     double now_ms = 1e9;
     sample_every(4096, 8);
-    rate_count((uint64_t)now_ms); /* a long time after what was before */
+    rate_count((uint64_t)now_ms);
     for (size_t i = 0; i < sizeof rates / sizeof rates[0]; i++) {
         hak_options.profile_rate = rates[i];
         for (size_t k = 0; k < sizeof usual / sizeof usual[0]; k++) {

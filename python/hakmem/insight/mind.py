@@ -273,7 +273,7 @@ def _whole(row: Row, shown_ms: int) -> Whole:
 
 def why_nothing(learns: bool) -> str:
     if not learns:
-        return "it runs with learn:0, as a setting says"
+        return "learn:0 is set"
     return "that takes memory that falls free and is used again a few times"
 
 

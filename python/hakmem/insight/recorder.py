@@ -29,6 +29,7 @@ CONF = "HAKMEM_CONF"
 PROCESS_ID = "%p"  # in a name that the library is told
 UNWIND = "HAKMEM_PROFILE_UNWIND"
 PAUSE_S = 0.1
+CHILDREN_MOST = 64  # are looked at for the one that the report is of: those with most to tell
 # Of resident memory over time: when there are so many, every second one goes and they come half as
 # often, so that a program may run for weeks.
 MOST_POINTS = 4096
@@ -216,7 +217,8 @@ def _report(
     area = _written(own) or ended.left
     if area is None or not _samples(area):
         # A script, say, that had the program run.
-        left = filter(None, [area, *map(_written, children)])
+        largest = sorted(children, key=lambda path: -path.stat().st_blocks)[:CHILDREN_MOST]
+        left = filter(None, [area, *map(_written, largest)])
         area = max(left, key=_samples, default=None)
     if area is None:
         raise HakmemError(_why_none(ended))
@@ -241,8 +243,8 @@ def _of_children(profile: "Profile", ended: _Ended, children: int) -> str:
         )
     return (
         f"the program itself has no samples: the report shows process {profile.pid}, "
-        f"{profile.command}, which has most of the {children} of its child processes that left a "
-        f"profile; {keep}"
+        f"{profile.command}, the one with most of those that it started and that left a profile "
+        f"({children}); {keep}"
     )
 
 

@@ -92,8 +92,11 @@ def _of_area(area: Area, is_running: bool) -> list[Known]:
 
 
 def learns_nothing(source: str) -> bool:
-    """Whether it is a process that was told not to."""
-    return pid_of(source) is not None and not mind_of(area_of(source), is_running=True).learns
+    """Whether it is a process, or the profile of one, that was told not to."""
+    try:
+        return not mind_of(area_of(source), is_running=False).learns
+    except HakmemError:
+        return False  # a file of rules, or it has just ended
 
 
 def merged(parts: Iterable[Sequence[Known]]) -> list[Known]:

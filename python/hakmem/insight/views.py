@@ -15,6 +15,7 @@ OWN_LIBRARY = "libhakmem"
 # Of a view's bytes: if less is in short stacks, the others tell enough.
 SHORT_LEAST = 0.5
 MS_PER_S = 1000
+RATE_MOST = 1_000_000  # that the setting takes
 
 
 @dataclass(frozen=True)
@@ -142,7 +143,7 @@ def _rate_of_all(profile: Profile) -> float:
     usual = profile.settings.get("profile_interval") or profile.interval
     wanted = sum(min(site.total_objects, site.total_bytes / usual) for site in profile.sites)
     taken = wanted / max(profile.age_ms, 1) * MS_PER_S
-    return 2 * max(taken, profile.settings.get("profile_rate", 0))
+    return min(2 * max(taken, profile.settings.get("profile_rate", 0)), RATE_MOST)
 
 
 def _of_stacks(profile: Profile, stacks: Sequence[Stack], view: View) -> str:

@@ -99,7 +99,7 @@ def test_children_are_counted(reported: Run, tmp_path: Path, writer: list[str | 
     page = tmp_path / "page.html"
     result = reported(page, sys.executable, "-S", program, *writer)
     assert result.returncode == 0
-    assert "which has most of the 1 of its child processes that left a profile" in result.stderr
+    assert "the one with most of those that it started and that left a profile (1)" in result.stderr
     assert "3.00 MiB at the peak, 3.00 MiB left after " in page.read_text(encoding="utf-8")
 
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-ENDED = "ZX"  # states of threads that have no memory any more
+ENDED = ("Z", "X")  # states of threads that have no memory any more
 
 PID_DIGITS = 20  # what no kernel has as many of is none, and would be a number too long to print
 
@@ -16,17 +16,18 @@ def pid_of(text: str) -> int | None:
 def memory_folder(pid: int) -> Path:
     """In /proc. Of a process whose first thread has ended alone, that of another thread."""
     own = Path("/proc") / str(pid)
-    if _state(own) not in ENDED:
+    if _has_memory(own):
         return own
     try:
         threads = list((own / "task").iterdir())
     except OSError:
         return own  # it has ended meanwhile
-    return next((thread for thread in threads if _state(thread) not in ENDED), own)
+    return next(filter(_has_memory, threads), own)
 
 
-def _state(folder: Path) -> str:
+def _has_memory(folder: Path) -> bool:
     try:
-        return (folder / "stat").read_bytes().rpartition(b") ")[2][:1].decode()
+        state = (folder / "stat").read_bytes().rpartition(b") ")[2][:1].decode()
     except OSError:
-        return ENDED
+        return False
+    return state not in ENDED

@@ -191,3 +191,9 @@ HAK_NOINLINE struct heap *thread_find_heap(uint32_t depth)
         heaps_make_area();
     return h;
 }
+
+HAK_COLD void thread_attach(void)
+{
+    (void)own_heap(thread_enter());
+    thread_leave();
+}

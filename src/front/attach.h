@@ -18,4 +18,7 @@ HAK_INLINE struct heap *own_heap(uint32_t depth)
                : thread_find_heap(depth);
 }
 
+/* The calling thread has a heap from now on, if there is one to be had, with whatever else is to be set up. */
+void thread_attach(void);
+
 #endif

@@ -11,16 +11,9 @@
 #include "heap/hollow.h"
 #include "heap/registry.h"
 
-/* A heap of the calling thread's own, which has its leases, and whatever else is to be set up. */
-static HAK_COLD void attach(void)
-{
-    (void)own_heap(thread_enter());
-    thread_leave();
-}
-
 HAK_COLD struct heap *front_heap_new(void)
 {
-    attach();
+    thread_attach();
     thread_enter();
     struct heap *h = registry_take_explicit();
     thread_leave();
@@ -46,7 +39,7 @@ static bool is_sampled(void *p, size_t size, uint32_t class)
 static HAK_COLD void *take(struct heap *to, uint32_t class, size_t size, bool *zeroed)
 {
     if (hak_thread.heap == &hak_empty_heap)
-        attach();
+        thread_attach();
     void *p = lease_alloc(to, class, zeroed);
     if (p != NULL && sampler_is_over() && is_sampled(p, size, class))
         explicit_note_sampled(to, p);

@@ -408,10 +408,8 @@ HAK_COLD size_t front_trim(void)
 
 HAK_COLD void front_show_inherited(void)
 {
-    if (hak_live.inherited == NULL)
-        return;
-    (void)own_heap(thread_enter());
-    thread_leave();
+    if (hak_live.inherited != NULL)
+        thread_attach();
 }
 
 HAK_COLD size_t front_purge_slabs(void)

@@ -9,7 +9,7 @@
  * another takes that; then the pattern has to be there still. One above 64 KiB that has a guard page cannot be
  * accessed meanwhile, but for its last page.
  *
- * Calls: front, heap, os. Called by: api, front (where memory is short), check, control. */
+ * Calls: front, heap, os. Called by: api, front (where memory is short, explicit), check, control. */
 #ifndef HAK_SECURE_H
 #define HAK_SECURE_H
 

@@ -14,8 +14,7 @@
 
 enum {
     BATCH_MAX = 32, /* a refill or a flush moves up to so many blocks or half a magazine ... */
-    BATCH_SHARE =
-        8 /* ... unless this share of a magazine is more: each has a fixed cost, and a flush moves up what stays */
+    BATCH_SHARE = 8 /* ... unless this share of it is more, for each has a fixed cost */
 };
 
 /* Of a closed, empty magazine that has been missed: others slots, if it should be longer. */

@@ -10,15 +10,7 @@ from hakmem.commands.options import check_outputs, file_path
 from hakmem.errors import HakmemError
 from hakmem.insight.mind import why_nothing
 from hakmem.insight.printing import printed
-from hakmem.insight.rules import (
-    Known,
-    fitting,
-    learns_nothing,
-    merged,
-    rules_of,
-    rules_table,
-    rules_text,
-)
+from hakmem.insight.rules import Known, fitting, learnt_by, merged, rules_table, rules_text
 from hakmem.terminal import say
 from hakmem.written import STDOUT, write_file
 
@@ -47,9 +39,10 @@ def rules(as_json: bool, output: Path | None, sources: tuple[str, ...]) -> int:
     not learn it anew.
     """
     check_outputs(as_json, output=output)
-    known = merged(map(rules_of, sources))
+    found = [learnt_by(source) for source in sources]
+    known = merged(rules for rules, _ in found)
     if not known:
-        why = why_nothing(not all(map(learns_nothing, sources)))
+        why = why_nothing(any(learns for _, learns in found))
         raise HakmemError(f"nothing learnt yet in {', '.join(sources)}: {why}")
     if output is not None:
         _write(output, known)

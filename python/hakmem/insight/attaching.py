@@ -33,9 +33,6 @@ MAPS_LINE = re.compile(
 )
 # With a number behind it, which is 0 of one without a key.
 SEGMENT_NAME = "/SYSV00000000"
-# Of the vector that the kernel gives a program.
-AUXILIARY = struct.Struct("<QQ")
-AT_PHDR = 3
 # Mappings that are named like files.
 NO_FILES = (SEGMENT_NAME, "/memfd:", "/dev/")
 
@@ -162,10 +159,15 @@ def mapped_name(text: str) -> str:
 
 
 def program_of(area: Area) -> str:
-    """The program's file, as its mappings name it; '' if they have none."""
-    at = _program_at(area)
+    """The program's file, as its mappings name it; '' if they have none.
+
+    Of a running process the kernel tells, to whom the loader is one that was started by its name.
+    """
+    if area.seen_as:
+        with contextlib.suppress(OSError):
+            return str((memory_folder(area.seen_as) / "exe").readlink())
     named = [line for line in MAPS_LINE.finditer(area.maps_text) if line["path"].startswith("/")]
-    own = [line for line in named if int(line["start"], 16) <= at < int(line["end"], 16)]
+    own = [line for line in named if int(line["start"], 16) == area.program_at]
     # Before files said it: what is mapped first, as an ordinary program is.
     files = [line for line in named if not line["path"].startswith(NO_FILES)]
     return next((mapped_name(line["path"]) for line in own or files), "")
@@ -177,19 +179,6 @@ def program_start(area: Area) -> int:
     lines = MAPS_LINE.finditer(area.maps_text)
     found = (line for line in lines if mapped_name(line["path"]) == program)
     return area.program_at or next((int(line["start"], 16) for line in found), 0)
-
-
-def _program_at(area: Area) -> int:
-    """An address in it; 0 if that cannot be told."""
-    if not area.seen_as:
-        return area.program_at
-    try:
-        # What the kernel has told the loader: /proc/PID/exe may be that loader itself.
-        told = (memory_folder(area.seen_as) / "auxv").read_bytes()
-    except OSError:
-        return 0
-    whole = told[: len(told) // AUXILIARY.size * AUXILIARY.size]
-    return next((value for kind, value in AUXILIARY.iter_unpack(whole) if kind == AT_PHDR), 0)
 
 
 def is_hakmem(file: str) -> bool:

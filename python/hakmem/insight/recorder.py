@@ -18,7 +18,7 @@ from hakmem.insight.area import Area, clock_ms, load, number
 from hakmem.insight.outlive import Outliving
 from hakmem.launch import start
 from hakmem.settings import keys_named_in
-from hakmem.terminal import in_one_line, say
+from hakmem.terminal import say
 from hakmem.written import try_file
 
 if TYPE_CHECKING:
@@ -214,7 +214,7 @@ def _report(
 
     own = folder / f"heap.{ended.pid}"
     children = [path for path in folder.glob("heap.*") if path != own]
-    area = _written(own) or ended.left
+    area = by_itself = _written(own) or ended.left
     if area is None or not _samples(area):
         # A script, say, that had the program run.
         largest = sorted(children, key=lambda path: -path.stat().st_blocks)[:CHILDREN_MOST]
@@ -222,11 +222,12 @@ def _report(
         area = max(left, key=_samples, default=None)
     if area is None:
         raise HakmemError(_why_none(ended))
-    profile = from_area(area, now_ms=ended.at_ms)
+    if area is by_itself:
+        profile = from_area(area, shlex.join(command), now_ms=ended.at_ms)
+        profile = replace(profile, pid=ended.pid, rss=tuple(ended.memory.points))
+    else:
+        profile = from_area(area, now_ms=ended.at_ms)
     profile = replace(profile, source=f"process {profile.pid} at its end", has_ended=True)
-    if profile.pid == ended.pid:
-        rss = tuple(ended.memory.points)
-        profile = replace(profile, command=in_one_line(shlex.join(command)), rss=rss)
     if not profile.interval and "profile" in keys_named_in(environment.get(CONF, "")):
         raise NoSamplesError(f"{profile.source} has no profile: leave profile:0 out of --conf")
     if children:

@@ -72,7 +72,14 @@ class Known:
 
 
 def rules_of(source: str) -> list[Known]:
-    """Of a process id, a profile's file, or a file of rules; either may come by a pipe."""
+    return learnt_by(source)[0]
+
+
+def learnt_by(source: str) -> tuple[list[Known], bool]:
+    """What a process, a profile's file, or a file of rules knows, and whether it may learn.
+
+    Either file may come by a pipe, which can be read only once.
+    """
     if pid_of(source) is not None or not source:
         return _of_area(area_of(source), is_running=True)
     content = content_of(Path(source))
@@ -81,22 +88,16 @@ def rules_of(source: str) -> list[Known]:
     # Nothing but a text of rules is without zeros, whatever its first line.
     if content.startswith(MAGIC) or b"\0" in content:
         return _of_area(of_content(content, named(source)), is_running=False)
-    return _of_text(content, legible(source))
+    return _of_text(content, legible(source)), True
 
 
-def _of_area(area: Area, is_running: bool) -> list[Known]:
-    return [
+def _of_area(area: Area, is_running: bool) -> tuple[list[Known], bool]:
+    mind = mind_of(area, is_running)
+    known = [
         Known(rule.least_bytes, rule.signature, rule.keep_ms, rule.kib, rule.site)
-        for rule in mind_of(area, is_running).rules
+        for rule in mind.rules
     ]
-
-
-def learns_nothing(source: str) -> bool:
-    """Whether it is a process, or the profile of one, that was told not to."""
-    try:
-        return not mind_of(area_of(source), is_running=False).learns
-    except HakmemError:
-        return False  # a file of rules, or it has just ended
+    return known, mind.learns
 
 
 def merged(parts: Iterable[Sequence[Known]]) -> list[Known]:

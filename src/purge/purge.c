@@ -168,7 +168,7 @@ static size_t allowance(size_t in_use)
 /* The default of retain_max is for what nothing is known of; who sets it means it. */
 static size_t most_regret(void)
 {
-    bool is_set = hak_option_sources.retain_max != OPTION_DEFAULT;
+    bool is_set = load_relaxed(&hak_option_sources.retain_max) != OPTION_DEFAULT;
     return is_set ? option(retain_max) : largest_of(option(retain_max), recent_swing());
 }
 
@@ -215,7 +215,7 @@ static size_t dirty_of(enum memory_kind kind)
 static size_t payable_by_others(enum memory_kind kind)
 {
     size_t own = dirty_of(kind);
-    bool is_set = hak_option_sources.retain != OPTION_DEFAULT;
+    bool is_set = load_relaxed(&hak_option_sources.retain) != OPTION_DEFAULT;
     return less(purge_free_bytes(), is_set ? largest_of(own, option(retain)) : own);
 }
 

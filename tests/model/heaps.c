@@ -1,5 +1,6 @@
 #include "heaps.h"
 
+#include "control/options.h"
 #include "pressure/pressure.h"
 #include "super/super.h"
 
@@ -36,6 +37,12 @@ void heaps_ignore_classes(struct heap *h)
             model_hooks->ignore(&h->classes[class], sizeof h->classes[class]);
         }
     }
+}
+
+void heaps_ignore_settings(void)
+{
+    model_hooks->ignore(&hak_options, sizeof hak_options);
+    model_hooks->ignore(&hak_option_sources, sizeof hak_option_sources);
 }
 
 struct heap *heaps_attach(int thread)

@@ -20,6 +20,8 @@ void heaps_touch(struct heap *h);
 void heaps_touch_unit(size_t unit);
 /* And leaves out what is not to be explored. */
 void heaps_ignore_classes(struct heap *h);
+/* After a scenario has made its settings: no thread changes them. */
+void heaps_ignore_settings(void);
 
 /* Notes a block of another heap in a parcel, which is not sent. */
 void heaps_prepare(struct heap *h, void *p);

@@ -12,6 +12,7 @@ static bool seen;
 static void setup(void)
 {
     hak_options.live = 1;
+    heaps_ignore_settings();
     store_relaxed(&hak_live.due, true);
     (void)live_area();
     made = NULL;

@@ -10,6 +10,7 @@ static struct live_area *area;
 static void setup(void)
 {
     hak_options.live = 1;
+    heaps_ignore_settings();
     store_relaxed(&hak_live.due, true);
     area = live_make();
     struct live_decisions *d = &area->decisions[0];

@@ -1,5 +1,6 @@
 """Whether LD_PRELOAD acts on a program, read from the file's own headers."""
 
+import errno
 import os
 import shutil
 import stat
@@ -23,9 +24,19 @@ class ElfHeader:
     has_loader: bool
 
 
+def open_regular(path: Path) -> BinaryIO:
+    """For reading. Names may be anything's: a pipe or a device would keep its reader waiting."""
+    if stat.S_ISREG(path.stat().st_mode):
+        number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+        if stat.S_ISREG(os.fstat(number).st_mode):
+            return os.fdopen(number, "rb")
+        os.close(number)
+    raise OSError(errno.EINVAL, "not a regular file", str(path))
+
+
 def read_elf(path: Path) -> ElfHeader | None:
     """What the headers say, or None if this is not an ELF file."""
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         ident = file.read(16)
         if len(ident) < 16 or ident[:4] != ELF_MAGIC or ident[4] not in (1, 2):
             return None
@@ -35,7 +46,7 @@ def read_elf(path: Path) -> ElfHeader | None:
             file.seek(MACHINE_OFFSET)
             (machine,) = struct.unpack(order + "H", file.read(2))
             return ElfHeader(bits, machine, _has_loader(file, bits, order))
-        except struct.error:
+        except (struct.error, ValueError):  # too short, or a place that no file has
             return None
 
 
@@ -75,7 +86,7 @@ def missing_interpreter(path: Path) -> str | None:
 
 def _interpreter(path: Path) -> str | None:
     """As the script names it; behind env it may be a bare name. A text that names none is sh's."""
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         line = file.readline(256)
     if line and not line.startswith((b"#!", ELF_MAGIC)) and b"\0" not in line:
         return SHELL if os.access(path, os.X_OK) else None

@@ -15,6 +15,8 @@ from hakmem.elf import (
     program_behind,
     read_elf,
 )
+from hakmem.insight.images import read_image
+from hakmem.insight.programs import read_program
 
 MACHINE_OF_NOBODY = 0x7A7A
 
@@ -102,3 +104,19 @@ def test_set_user_id(tmp_path: Path) -> None:
     os.chown(program, 65534, -1)
     program.chmod(0o755 | stat.S_ISUID)
     assert "another user's rights" in (preload_obstacle(program) or "")
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(OSError, match="not a regular file"):
+        read_elf(pipe)
+    assert read_program(pipe) is None
+    assert read_image(pipe) is None
+
+
+def test_a_place_that_no_file_has(tmp_path: Path) -> None:
+    broken = tmp_path / "broken"
+    broken.write_bytes(b"\x7fELF\x02\x01" + b"\0" * 26 + b"\xff" * 8 + b"\1" * 24)
+    assert read_elf(broken) is None
+    assert preload_obstacle(broken) is None

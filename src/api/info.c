@@ -84,6 +84,17 @@ static int ctl_counter(const char *name, void *old, size_t *old_size)
     return ENOENT;
 }
 
+/* Of a setting that may be changed; whoever looks at the process sees it. */
+static bool set_option(const char *name, size_t value)
+{
+    char text[24];
+    size_t length = os_format(text, sizeof text, "%u", value);
+    if (option_set(name, strlen(name), text, length) != NULL)
+        return false;
+    live_show_settings();
+    return true;
+}
+
 static int ctl_option(const char *name, void *old, size_t *old_size, const void *new_value,
                       size_t new_size)
 {
@@ -98,13 +109,8 @@ static int ctl_option(const char *name, void *old, size_t *old_size, const void 
         return wrong;
     if (new_size != sizeof value)
         return EINVAL;
-    char text[24];
     memcpy(&value, new_value, sizeof value);
-    size_t length = os_format(text, sizeof text, "%u", value);
-    if (option_set(name, strlen(name), text, length) != NULL)
-        return EINVAL;
-    live_show_settings();
-    return 0;
+    return set_option(name, value) ? 0 : EINVAL;
 }
 
 /* The value is the path's address, as jemalloc's prof.dump has it. */
@@ -252,10 +258,7 @@ HAK_EXPORT int mallopt(int parameter, int value)
     enum { RETAIN_MOST_SHIFT = 40 };
     if (parameter != M_TRIM_THRESHOLD)
         return 1;
-    char text[24];
-    size_t retain = value < 0 ? (size_t)1 << RETAIN_MOST_SHIFT : (size_t)value;
-    size_t length = os_format(text, sizeof text, "%u", retain);
-    return option_set("retain", strlen("retain"), text, length) == NULL;
+    return set_option("retain", value < 0 ? (size_t)1 << RETAIN_MOST_SHIFT : (size_t)value);
 }
 
 #endif

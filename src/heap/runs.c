@@ -98,12 +98,18 @@ static void add_live(struct heap *h, void *context)
     add_relaxed(&sum->count, load_relaxed(&h->live_runs.count));
 }
 
+/* Parts that are not of one moment may be less than nothing together. */
+static size_t not_negative(size_t sum)
+{
+    return sum <= PTRDIFF_MAX ? sum : 0;
+}
+
 void runs_live(size_t *bytes, size_t *blocks)
 {
     struct live_runs sum;
     store_relaxed(&sum.bytes, load_relaxed(&detached.bytes));
     store_relaxed(&sum.count, load_relaxed(&detached.count));
     registry_each(add_live, &sum);
-    *bytes = load_relaxed(&sum.bytes);
-    *blocks = load_relaxed(&sum.count);
+    *bytes = not_negative(load_relaxed(&sum.bytes));
+    *blocks = not_negative(load_relaxed(&sum.count));
 }

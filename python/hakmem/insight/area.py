@@ -31,6 +31,7 @@ SHAPES_KEPT = 256
 PROFILE_MOST, TEXT_MOST = 1 << 30, 16 << 20
 NS_PER_MS = 1_000_000
 OBJECT = 1024  # what one is counted as
+WORD = 1 << 64
 SIZE_MOST = 1 << 57  # an address of any machine has no more bits
 PAGE_SIZES = (4 << 10, 16 << 10, 64 << 10)
 WORDS: dict[str, tuple[Literal["I", "Q"], int]] = {"u32": ("I", 4), "u64": ("Q", 8)}
@@ -151,6 +152,17 @@ def number(row: Row, name: str) -> int:
     if not isinstance(value, int):
         raise NoFieldError(name)
     return value
+
+
+def optional(row: Row, name: str) -> int:
+    """The same; 0: the library does not show it."""
+    return number(row, name) if name in row else 0
+
+
+def signed(word: int) -> int:
+    """Of a sum of words that may each have wrapped, in either direction."""
+    word %= WORD
+    return word - WORD if word >= WORD // 2 else word
 
 
 def numbers(row: Row, name: str) -> tuple[int, ...]:

@@ -25,7 +25,7 @@ from hakmem.insight.area import (
     load,
     parse,
 )
-from hakmem.pids import memory_folder, pid_of
+from hakmem.pids import memory_folder, number_inside, pid_of
 
 MAPS_LINE = re.compile(
     r"(?P<start>[0-9a-f]+)-(?P<end>[0-9a-f]+) .{4} [0-9a-f]+ [0-9a-f]+:[0-9a-f]+ "
@@ -345,11 +345,9 @@ class Places:
 def pid_inside(pid: int) -> int:
     """The id in the innermost namespace, which is what the process itself writes."""
     try:
-        status = Path(f"/proc/{pid}/status").read_text(errors="replace")
+        return number_inside(Path(f"/proc/{pid}"))
     except (FileNotFoundError, ProcessLookupError):
         raise GoneError(f"there is no process {pid}") from None
-    match = re.search(r"^NSpid:.*?(\d+)$", status, re.MULTILINE)
-    return int(match[1]) if match else pid
 
 
 def _not_permitted(pid: int) -> str:

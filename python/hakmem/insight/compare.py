@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hakmem.insight.confidence import Interval
+from hakmem.insight.confidence import Interval, of_samples
 from hakmem.insight.folded import folded_name
 from hakmem.insight.page import render_data
 from hakmem.insight.profile import Profile
@@ -12,7 +12,6 @@ from hakmem.insight.tree import as_columns, grow
 from hakmem.insight.views import Stack, View
 
 CHANGES_SHOWN = 200
-NOTHING = Interval(0, 0, 0, 0)
 
 
 @dataclass(frozen=True)
@@ -51,12 +50,17 @@ def changes(before: Side, after: Side, view: View) -> list[Change]:
         one = Change(
             stack.frames,
             stack.culprit,
-            old.interval(before.profile, view) if old else NOTHING,
-            new.interval(after.profile, view) if new else NOTHING,
+            _held(old, before.profile, view),
+            _held(new, after.profile, view),
         )
         if one.before.value or one.after.value:
             found.append(one)
     return sorted(found, key=lambda one: (-abs(one.bytes), _names(one)))
+
+
+def _held(stack: Stack | None, profile: Profile, view: View) -> Interval:
+    """A call stack that no sample tells of may be there all the same, and small."""
+    return stack.interval(profile, view) if stack else of_samples((), profile.spacing)
 
 
 def _key(stack: Stack) -> tuple[tuple[str, str], ...]:

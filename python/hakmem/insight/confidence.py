@@ -69,13 +69,14 @@ def of_samples(samples: Iterable[Sampled], spacing: float = 0.0) -> Interval:
     return Interval(value, max(low, min(sure, value)), high, count)
 
 
-def of_total(value: float, count: int, mean_size: float) -> Interval:
-    """Of a sum whose samples are gone, taken to be of one size."""
+def of_total(value: float, count: int, mean_size: float, spacing: float = 0.0) -> Interval:
+    """Of a sum whose samples are gone, taken to be of one size; `spacing` as above."""
     if count <= 0 or value <= 0:
-        return Interval(value, value, value, 0)
+        return of_samples((), spacing)
     weight = value / count
     unseen = max(0.0, 1.0 - mean_size / weight)
-    low, high = _gamma(value, count * weight**2 * unseen, weight * math.sqrt(unseen))
+    one_more = max(weight * math.sqrt(unseen), spacing)
+    low, high = _gamma(value, count * weight**2 * unseen, one_more)
     return Interval(value, low, high, count)
 
 

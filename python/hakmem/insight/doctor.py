@@ -402,6 +402,8 @@ def _file(proc: Proc, name: str) -> Path | None:
 def _symbolic_libraries(proc: Proc, files: list[Mapped], report: Report) -> None:
     """Libraries that prefer a malloc of their own."""
     for file in files:
+        if file.deleted:  # what has its name now is another
+            continue
         program = read_program(proc.root / proc.own / "root" / file.name.lstrip("/"))
         if program and program.symbolic and program.defined and "libhakmem" not in file.name:
             report.note(

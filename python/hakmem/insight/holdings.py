@@ -4,11 +4,10 @@ from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 
-from hakmem.insight.area import Area, Row, number, numbers
+from hakmem.insight.area import Area, Row, number, numbers, optional, signed
 from hakmem.insight.magazines import Lengths
-from hakmem.insight.window import UNIT, round_up
+from hakmem.insight.window import SLAB, UNIT, round_up, unit_kinds
 
-WORD = 1 << 64
 USED, SLABS, TOUCHED, MAGAZINE, COLUMNS = range(5)
 # Fewer sampled blocks of a class say less about its rounding than the class' limits do.
 SAMPLES_ENOUGH = 8
@@ -118,7 +117,7 @@ class Holdings:
                     state=number(row, "state"),
                     magazine=sum(n * size for n, size in zip(blocks, sizes, strict=True)),
                     blocks=blocks,
-                    inbox=_optional(row, "inbox_bytes"),
+                    inbox=optional(row, "inbox_bytes"),
                 )
             )
         return found
@@ -133,8 +132,7 @@ class Holdings:
 
     def _sum(self, name: str) -> int:
         """A heap's own part may wrap, and so may a moment's sum that is not of one moment."""
-        total = (self.count(name) + sum(number(row, name) for row in self._heaps)) % WORD
-        return total if total < WORD // 2 else 0
+        return max(0, signed(self.count(name) + sum(number(row, name) for row in self._heaps)))
 
     @property
     def in_use(self) -> int:
@@ -148,12 +146,12 @@ class Holdings:
 
     @property
     def heaps_unseen(self) -> int:
-        return _optional(self.page, "heaps_unseen")
+        return optional(self.page, "heaps_unseen")
 
     @property
     def sampled_bytes(self) -> int:
         """Where sampled blocks lie: units of many, and pages of one each."""
-        return self.count("sampled_unit_bytes") + _optional(self.page, "guarded_bytes")
+        return self.count("sampled_unit_bytes") + optional(self.page, "guarded_bytes")
 
     @property
     def slot_units(self) -> int:
@@ -163,19 +161,23 @@ class Holdings:
 
     @cached_property
     def sampled(self) -> "Sampled":
-        """Live blocks in units of sampled ones: what is larger is where others of its size are."""
+        """Live blocks in units of sampled ones: what is larger, or of an explicit heap, is where
+        others of its size are."""
         rows = self.area.table("blocks").rows()
-        inside = [r for r in rows if number(r, "address") and number(r, "usable") <= UNIT]
+        kinds = unit_kinds(self.area)
+        inside = [
+            row
+            for row in rows
+            if number(row, "address")
+            and number(row, "usable") <= UNIT
+            and kinds(number(row, "address")) != SLAB
+        ]
         usable = sum(number(row, "usable") for row in inside)
         return Sampled(sum(number(row, "size") for row in inside), usable)
 
     @cached_property
     def rounding(self) -> "Rounding":
         return Rounding(self)
-
-
-def _optional(row: Row, name: str) -> int:
-    return number(row, name) if name in row else 0
 
 
 class Rounding:

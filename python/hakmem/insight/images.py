@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from hakmem.elf import open_regular
+
 PT_LOAD = 1
 PT_NOTE = 4
 NT_GNU_BUILD_ID = 3
@@ -42,7 +44,7 @@ class Image:
 def read_image(path: Path) -> Image | None:
     """None if the file is not there, not readable or not one this machine runs."""
     try:
-        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as data:
+        with open_regular(path) as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as data:
             return _image(data) if data[: len(IDENT)] == IDENT else None
     except (OSError, ValueError, struct.error):
         return None

@@ -126,9 +126,14 @@ def _scale(seen: Resident, factor: float) -> None:
 
 
 def class_memory(
-    use: ClassUse, there: int, share: float, page_size: int, was_tight: bool = False
+    use: ClassUse,
+    there: int,
+    share: float,
+    page_size: int,
+    away: int = 0,
+    was_tight: bool = False,
 ) -> ClassMemory:
-    """Splits a class' resident bytes.
+    """Splits a class' resident bytes. What is swapped out of it may be of any part.
 
     Of the touched pages some may be missing. That is what was cut in advance and never used: in a
     magazine or, if it is small, back from it. Of larger blocks the program left parts alone, of
@@ -136,9 +141,13 @@ def class_memory(
     """
     cut = min(there, use.touched)
     missing = use.touched - cut
-    magazine = use.magazine * use.size
-    live = (use.used - use.magazine) * use.size
-    parts = {"magazine": magazine, "live": live, "free": max(0, use.touched - magazine - live)}
+    swapped = min(missing, away)
+    missing -= swapped
+    still = 1 - swapped / use.touched if swapped else 1.0
+    magazine = int(use.magazine * use.size * still)
+    live = int((use.used - use.magazine) * use.size * still)
+    free = max(0, use.touched - swapped - magazine - live)
+    parts = {"magazine": magazine, "live": live, "free": free}
     small, large = ("magazine", "free", "live"), ("magazine",)
     purged = ("free", "magazine", "live")
     for name in purged if was_tight else small if use.size <= page_size else large:
@@ -239,6 +248,7 @@ class Inside:
                 self.seen.slabs[use.index],
                 rounding.of_class(use),
                 holdings.page_size,
+                away=self.seen.away.slabs[use.index],
                 was_tight=holdings.count("pressure_tight") > 0,
             )
             for use in holdings.classes
@@ -254,9 +264,9 @@ class Inside:
 
     @property
     def untouched(self) -> int:
-        """Allocated, and not resident."""
-        runs = max(0, self.holdings.run_bytes - self.seen.runs)
-        big = max(0, self.big_bytes - self.seen.big)
+        """Allocated, and neither resident nor swapped out."""
+        runs = max(0, self.holdings.run_bytes - self.seen.runs - self.seen.away.runs)
+        big = max(0, self.big_bytes - self.seen.big - self.seen.away.big)
         return sum(c.untouched for c in self.classes) + runs + big
 
     def rows(self, parts: Parts) -> list[Row]:

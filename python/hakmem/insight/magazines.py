@@ -69,6 +69,8 @@ def read_unsent(pid: int, area: Area) -> int:
         with (memory_folder(pid) / "mem").open("rb", buffering=0) as memory:
             for row in area.table("heaps").rows():
                 data = os.pread(memory.fileno(), size, number(row, "address") + at)
+                if len(data) != size:  # as above
+                    return 0
                 total += unsent_in(data, count, stride, parcel)
     except OSError:
         return 0

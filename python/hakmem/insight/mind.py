@@ -267,7 +267,7 @@ def _whole(row: Row, shown_ms: int) -> Whole:
         least_bytes=LEAST << number(row, "key") - 1,
         may_be_huge=bool(number(row, "to")),
         is_shadow=bool(number(row, "is_shadow")),
-        touched=number(row, "reused_kib") / number(row, "seen_kib"),
+        touched=number(row, "reused_kib") / max(1, number(row, "seen_kib")),  # damaged: 0
     )
 
 

@@ -4,23 +4,33 @@ The text and JSON of `stats`, its OpenMetrics, and docs/insight/metrics.md are m
 """
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from operator import mul
 from pathlib import Path
 
-from hakmem.insight.area import OBJECT, Area, Row, Table, clock_ms, number, numbers
+from hakmem.insight.area import (
+    OBJECT,
+    Area,
+    Row,
+    Table,
+    clock_ms,
+    number,
+    numbers,
+    optional,
+    signed,
+)
 from hakmem.insight.attaching import program_of
 from hakmem.insight.magazines import at_this_moment, read_lengths
 from hakmem.insight.processes import Status, command_name, status, thread_name
 from hakmem.insight.states import HeapState, state_name
+from hakmem.pids import threads_inside
 from hakmem.terminal import legible
 
 UNIT = 64 << 10
-WRAP = 1 << 64
 ORIGINS = {0: "default", 1: "environment", 2: "program"}
-# Of heaps, and some of threads without one; each may have wrapped, their sum has not.
+# Of heaps, and some of threads without one; each may have wrapped, their sum of one moment has not.
 SHARED = ("run_bytes", "run_blocks", "inbox_bytes")
 COUNTER_ROW = re.compile(r'^COUNTER\((\w+), "([^"]*)"\)', re.MULTILINE)
 
@@ -391,9 +401,9 @@ METRICS = [
     Metric(
         "ss_local",
         "blocks that came back to their slabs: those taken that are not out",
+        # Not a counter: two figures that are not of one moment may differ by less the next time.
         lambda n: max(0, n.counters["ss_taken"] - sum(c.used for c in n.classes)),
-        COUNTER,
-        EVENTS,
+        group=EVENTS,
     ),
     Metric("purged_bytes", "free memory given back", _word("purged_bytes"), COUNTER, EVENTS),
     Metric(
@@ -486,6 +496,7 @@ def numbers_of(area: Area, pid: int | None) -> Numbers:
     rows = heaps.rows()
     if pid is not None:
         rows = at_this_moment(rows, read_lengths(pid, area))
+    outside = threads_inside(pid) if pid is not None and pid != area.pid else {}
     blocks = area.table("blocks")
     sizes = area.table("classes").column("size")
     return Numbers(
@@ -495,7 +506,7 @@ def numbers_of(area: Area, pid: int | None) -> Numbers:
         process=process | _with_heaps(process, heaps),
         settings=_settings(area),
         classes=_size_classes(area, rows),
-        threads=[_thread(i, row, pid, sizes, counters) for i, row in enumerate(rows)],
+        threads=[_thread(i, row, pid, outside, sizes, counters) for i, row in enumerate(rows)],
         counters={name: sum(number(row, name) for row in rows) for name in counters},
         sites=area.table("sites").used,
         allocated=sum(area.table("sites").column("total_objects")) // OBJECT,
@@ -515,7 +526,7 @@ def _moment(area: Area, process: Row) -> int:
 def _with_heaps(process: Row, heaps: Table) -> Row:
     """Figures that heaps keep a part of each."""
     return {
-        name: (sum(heaps.column(name)) + (number(process, name) if name in process else 0)) % WRAP
+        name: max(0, signed(sum(heaps.column(name)) + optional(process, name)))
         for name in SHARED
         if name in heaps.names
     }
@@ -547,25 +558,30 @@ def _size_classes(area: Area, heaps: Iterable[Row]) -> list[SizeClass]:
     return found
 
 
-def _thread(index: int, row: Row, pid: int | None, sizes: list[int], counters: list[str]) -> Thread:
+def _thread(
+    index: int,
+    row: Row,
+    pid: int | None,
+    outside: Mapping[int, int],
+    sizes: list[int],
+    counters: list[str],
+) -> Thread:
     state, tid = number(row, "state"), number(row, "tid")
     # A heap torn by a fork may say anything.
     words = numbers(row, "by_class") if state != HeapState.LOST else ()
     magazine = sum(map(mul, words[3::4], sizes))
-    name = thread_name(pid, tid) if pid is not None and state == HeapState.RUNNING else ""
+    name = ""
+    if pid is not None and state == HeapState.RUNNING:
+        name = thread_name(pid, outside.get(tid, tid))
     return Thread(
         heap=index,
         tid=tid,
         name=name,
         state=state_name(state),
-        live_bytes=sum(map(mul, words[0::4], sizes)) - magazine + _signed(number(row, "run_bytes")),
+        live_bytes=sum(map(mul, words[0::4], sizes)) - magazine + signed(number(row, "run_bytes")),
         magazine_bytes=magazine,
         counters={name: number(row, name) for name in counters},
     )
-
-
-def _signed(word: int) -> int:
-    return word - WRAP if word >= WRAP // 2 else word
 
 
 def _file_name(path: str) -> str:

@@ -23,6 +23,7 @@ from hakmem.terminal import legible
 
 PACKAGE = "hakmem.pprof"
 NANOS = 1_000_000_000
+INT64_MOST = (1 << 63) - 1  # what a value can be
 # One line per field: number, name, type; + marks a repeated one.
 MESSAGES: Mapping[str, str] = {
     "Profile": """
@@ -170,7 +171,7 @@ class _Writer:
         addresses = [address for address in site.stack if not self._is_own(address)]
         self.message.sample.add(
             location_id=[self._location(address) for address in addresses or site.stack],
-            value=[round(value) for value in values],
+            value=[min(round(value), INT64_MOST) for value in values],
         )
 
     def _is_own(self, address: int) -> bool:

@@ -169,21 +169,20 @@ class Profile:
         return _sum([tight_of(site) for site in self.sites])
 
 
-def total_of(site: Site) -> Interval:
-    mean = site.total_bytes / site.total_objects if site.total_objects else 0.0
-    return of_total(site.total_bytes, site.samples, mean)
+def total_of(site: Site, spacing: float = 0.0) -> Interval:
+    return _of_sum(site.total_bytes, site.total_objects, site.samples, spacing)
 
 
-def peak_of(site: Site) -> Interval:
-    return _of_moment(site.peak_bytes, site.peak_objects, site.peak_samples)
+def peak_of(site: Site, spacing: float = 0.0) -> Interval:
+    return _of_sum(site.peak_bytes, site.peak_objects, site.peak_samples, spacing)
 
 
-def tight_of(site: Site) -> Interval:
-    return _of_moment(site.tight_bytes, site.tight_objects, site.tight_samples)
+def tight_of(site: Site, spacing: float = 0.0) -> Interval:
+    return _of_sum(site.tight_bytes, site.tight_objects, site.tight_samples, spacing)
 
 
-def _of_moment(live: int, objects: float, samples: int) -> Interval:
-    return of_total(live, samples, live / objects if objects else 0.0)
+def _of_sum(value: int, objects: float, samples: int, spacing: float) -> Interval:
+    return of_total(value, samples, value / objects if objects else 0.0, spacing)
 
 
 def _sum(parts: Sequence[Interval]) -> Interval:

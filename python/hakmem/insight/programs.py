@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from hakmem.elf import ElfHeader, read_elf
+from hakmem.elf import ElfHeader, open_regular, read_elf
 
 PT_DYNAMIC, PT_INTERP = 2, 3
 SHT_DYNAMIC, SHT_DYNSYM = 6, 11
@@ -67,7 +67,10 @@ def read_program(path: Path) -> Program | None:
         header = read_elf(path)
         if header is None or header.bits != 64:
             return None
-        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        with (
+            open_regular(path) as file,
+            mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data,
+        ):
             return _Reader(data).program(path, header)
     except (OSError, struct.error, ValueError):
         return None

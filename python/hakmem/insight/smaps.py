@@ -11,7 +11,7 @@ from pathlib import Path
 
 from hakmem.errors import HakmemError
 from hakmem.insight.attaching import REFUSED_TO_ROOT, mapped_name
-from hakmem.pids import memory_folder
+from hakmem.pids import memory_folder, number_inside
 from hakmem.terminal import in_one_line, legible
 
 HEADER = re.compile(
@@ -143,12 +143,13 @@ def _mapping(head: re.Match[str], figures: dict[str, int], flags: frozenset[str]
 
 
 class Pages:
-    """Which pages of a stretch of address space are there: a byte of 0 or 1 for each."""
+    """Which pages of a stretch of address space are there, and which swapped out: 0 or 1 each."""
 
-    def __init__(self, start: int, page_size: int, there: bytes) -> None:
+    def __init__(self, start: int, page_size: int, there: bytes, away: bytes = b"") -> None:
         self.start = start
         self.page_size = page_size
         self.there = there
+        self.away = away
 
     @property
     def end(self) -> int:
@@ -156,9 +157,16 @@ class Pages:
 
     def bytes_in(self, start: int, end: int) -> int:
         """Resident bytes of a range of whole pages; what lies outside counts as none."""
+        return self._count(self.there, start, end)
+
+    def away_in(self, start: int, end: int) -> int:
+        """The same of what is swapped out."""
+        return self._count(self.away, start, end)
+
+    def _count(self, pages: bytes, start: int, end: int) -> int:
         first = max(0, (start - self.start) // self.page_size)
         last = max(0, (end - self.start) // self.page_size)
-        return self.there.count(1, first, last) * self.page_size
+        return pages.count(1, first, last) * self.page_size
 
 
 def pages_of(tops: bytes, page_size: int, rss: int) -> bytes:
@@ -182,7 +190,7 @@ def _table(bits: int) -> bytes:
 
 @dataclass(frozen=True)
 class Thread:
-    tid: int
+    tid: int  # as the process itself counts, and as its heaps show
     name: str
     stack_pointer: int | None
 
@@ -248,13 +256,16 @@ def read_pages(pid: int, stretches: list[Mapping], page_size: int) -> list[Pages
     try:
         with (memory_folder(pid) / "pagemap").open("rb", buffering=0) as file:
             for m in stretches:
-                found.append(Pages(m.start, page_size, _pages(file.fileno(), m, page_size)))
+                tops = _tops(file.fileno(), m, page_size)
+                there, away = pages_of(tops, page_size, m.rss), tops.translate(_table(SWAPPED))
+                found.append(Pages(m.start, page_size, there, away))
     except OSError:
         return None
     return found
 
 
-def _pages(fd: int, mapping: Mapping, page_size: int) -> bytes:
+def _tops(fd: int, mapping: Mapping, page_size: int) -> bytes:
+    """The last bytes of its pages' words."""
     first, last = mapping.start // page_size, mapping.end // page_size
     parts = []
     while first < last:
@@ -263,22 +274,24 @@ def _pages(fd: int, mapping: Mapping, page_size: int) -> bytes:
             break
         parts.append(got[ENTRY - 1 :: ENTRY])
         first += len(got) // ENTRY
-    return pages_of(b"".join(parts), page_size, mapping.rss)
+    return b"".join(parts)
 
 
 def read_threads(pid: int) -> tuple[Thread, ...]:
     """The threads; where their stacks are only if they wait and one may know."""
     threads = []
     try:
+        is_other = number_inside(proc(pid)) != pid
         folders = sorted((proc(pid) / "task").iterdir(), key=lambda folder: int(folder.name))
     except OSError:
         return ()
     for folder in folders:
         try:
             name = in_one_line((folder / "comm").read_text(errors="replace"))
+            tid = number_inside(folder) if is_other else int(folder.name)
         except OSError:
             continue
-        threads.append(Thread(int(folder.name), name, _stack_pointer(folder)))
+        threads.append(Thread(tid, name, _stack_pointer(folder)))
     return tuple(threads)
 
 

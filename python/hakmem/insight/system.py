@@ -6,6 +6,7 @@ kernel and container shows everything.
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from hakmem.insight.findings import Report
@@ -182,28 +183,54 @@ def _cgroup(proc: Proc, report: Report) -> None:
         report.ok("cgroup", text)
 
 
+@dataclass(frozen=True)
+class CgroupVersion:
+    """Where a version of control groups shows its figures, as src/pressure/cgroup.c reads them."""
+
+    base: str
+    limits: tuple[str, str]
+    used: str
+    cache: str  # the line of memory.stat that says what the kernel drops before anything else
+
+
+CGROUP_V1 = CgroupVersion(
+    "sys/fs/cgroup/memory",
+    ("memory.limit_in_bytes", "memory.soft_limit_in_bytes"),
+    "memory.usage_in_bytes",
+    "total_inactive_file",
+)
+CGROUP_V2 = CgroupVersion(
+    "sys/fs/cgroup", ("memory.max", "memory.high"), "memory.current", "inactive_file"
+)
+
+
 def _cgroup_limits(proc: Proc) -> list[tuple[int, int]]:
     """Used and allowed bytes of the process' cgroup and of those above it."""
     found = []
     for line in (proc.own_text("cgroup") or "").splitlines():
         _, controllers, path = line.split(":", 2)
         if controllers == "":
-            base, limit, usage = "sys/fs/cgroup", "memory.max", "memory.current"
+            version = CGROUP_V2
         elif "memory" in controllers.split(","):
-            base, limit, usage = (
-                "sys/fs/cgroup/memory",
-                "memory.limit_in_bytes",
-                "memory.usage_in_bytes",
-            )
+            version = CGROUP_V1
         else:
             continue
         inside = Path(path.lstrip("/"))
         for folder in (inside, *inside.parents):
-            most = proc.number(f"{base}/{folder}/{limit}")
-            used = proc.number(f"{base}/{folder}/{usage}")
-            if most is not None and used is not None:
-                found.append((used, most))
+            at = f"{version.base}/{folder}"
+            limits = [proc.number(f"{at}/{name}") for name in version.limits]
+            used = proc.number(f"{at}/{version.used}")
+            if used is None:
+                continue
+            used = max(0, used - _inactive_cache(proc, at, version))
+            found += [(used, most) for most in limits if most is not None]
     return found
+
+
+def _inactive_cache(proc: Proc, at: str, version: CgroupVersion) -> int:
+    stat = proc.text(f"{at}/memory.stat") or ""
+    line = re.search(rf"^{version.cache} (\d+)$", stat, re.MULTILINE)
+    return int(line[1]) if line else 0
 
 
 # ---- limits of the process

@@ -86,7 +86,7 @@ def sites_interval(profile: Profile, sites: Sequence[Site], view: View) -> Inter
     if view is LIVE or not sites:
         return profile.live_of(sites)
     of = {TOTAL.name: total_of, PEAK.name: peak_of, TIGHT.name: tight_of}
-    return of[view.name](merged(sites))
+    return of[view.name](merged(sites), profile.spacing)
 
 
 def view_of(name: str) -> View:

@@ -93,7 +93,7 @@ def look(pid: int) -> Explanation:
     process = read_process(pid)
     area = attach(pid)
     page_size = Holdings(area).page_size
-    wanted = [m for m in elsewhere.window_mappings(area, process.mappings) if m.rss]
+    wanted = [m for m in elsewhere.window_mappings(area, process.mappings) if m.rss or m.swap]
     pages = read_pages(pid, wanted, page_size)
     there = Presence(pages) if pages is not None else None
     return explain(area, process, there, read_lengths(pid, area), read_unsent(pid, area))

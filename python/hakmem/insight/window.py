@@ -1,9 +1,9 @@
 """What lies in the window: the area's row per unit of 64 KiB against the pages that are there."""
 
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from hakmem.insight.area import OBJECT, Area, number
@@ -30,12 +30,15 @@ class Presence:
         return self.stretches[-1].end if self.stretches else 0
 
     def bytes_in(self, start: int, end: int) -> int:
-        total = 0
-        index = max(0, bisect_right(self._starts, start) - 1)
-        while index < len(self.stretches) and self._starts[index] < end:
-            total += self.stretches[index].bytes_in(start, end)
-            index += 1
-        return total
+        return sum(pages.bytes_in(start, end) for pages in self._within(start, end))
+
+    def away_in(self, start: int, end: int) -> int:
+        """Swapped out."""
+        return sum(pages.away_in(start, end) for pages in self._within(start, end))
+
+    def _within(self, start: int, end: int) -> Sequence[Pages]:
+        first = max(0, bisect_right(self._starts, start) - 1)
+        return self.stretches[first : bisect_left(self._starts, end)]
 
 
 def untouched_by_site(area: Area, there: Presence | None) -> Counter[int]:
@@ -46,7 +49,8 @@ def untouched_by_site(area: Area, there: Presence | None) -> Counter[int]:
     for row in area.table("blocks").rows():
         start, usable = number(row, "address"), number(row, "usable")
         if start and usable > UNIT:
-            untouched = usable - there.bytes_in(start, start + usable)
+            end = start + usable
+            untouched = usable - there.bytes_in(start, end) - there.away_in(start, end)
             found[number(row, "site")] += untouched * number(row, "weight_objects") // OBJECT
     return found
 
@@ -62,6 +66,15 @@ class Piece:
 
 
 @dataclass
+class Away:
+    """Bytes of the window that are swapped out, as far as something may be in use there."""
+
+    slabs: Counter[int] = field(default_factory=Counter)  # by class
+    runs: int = 0
+    big: int = 0
+
+
+@dataclass
 class Resident:
     """Resident bytes of the window by what they are."""
 
@@ -74,6 +87,7 @@ class Resident:
     free_units: int = 0
     free_pages: int = 0
     free_other: int = 0
+    away: Away = field(default_factory=Away)
 
     @property
     def free(self) -> int:
@@ -93,6 +107,18 @@ def unit_words(area: Area) -> "array[int] | None":
     words = array("I")
     words.frombytes(table.data)
     return words[:: table.stride // words.itemsize]
+
+
+def unit_kinds(area: Area) -> Callable[[int], int]:
+    """What lies at an address; NOTHING where the library does not tell."""
+    words = unit_words(area) or ()
+    base = number(area.row("process"), "window_at")
+
+    def kind(address: int) -> int:
+        unit = (address - base) // UNIT
+        return words[unit] & KIND_MASK if 0 <= unit < len(words) else NOTHING
+
+    return kind
 
 
 def covered_end(area: Area, words: Sequence[int]) -> int:
@@ -138,21 +164,25 @@ def resident(area: Area, words: Sequence[int], there: Presence) -> Resident:
     counted = base
     for piece in pieces(area, words):
         _count_free(free, base, counted, piece.start, there)
-        pages = there.bytes_in(max(counted, piece.start), piece.end)
+        start = max(counted, piece.start)
+        pages, away = there.bytes_in(start, piece.end), there.away_in(start, piece.end)
         counted = max(counted, piece.end)
         paged = piece.kind == RUN or (piece.kind == SLAB and piece.end - piece.start != UNIT)
         if piece.kind != BIG:
             (with_pages if paged else with_slabs).add((piece.start - base) // GRANULE)
         if piece.kind == SLAB:
             found.slabs[piece.number] += pages
+            found.away.slabs[piece.number] += away
         elif piece.kind == HEAP:
             found.heaps[piece.start] += pages
         elif piece.kind == SAMPLED:
             found.sampled += pages
         elif piece.kind == RUN:
             found.runs += pages
+            found.away.runs += away
         else:
             found.big += pages
+            found.away.big += away
     _count_free(free, base, counted, there.end, there)
     for granule, size in free.items():
         if granule in with_slabs:

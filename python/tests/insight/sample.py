@@ -102,10 +102,11 @@ MAPS = "55d000000000-55d000001000 r--p 00000000 fe:00 12      /usr/bin/a-server\
 
 
 @cache
-def sample() -> Built:
+def sample(**words: int) -> Built:
+    """With these words in the process' row."""
     return build(
         {
-            "process": [{"pid": 77, **PROCESS}],
+            "process": [{"pid": 77, **PROCESS, **words}],
             "settings": [{"retain": 1 << 21, "from_retain": 1, "retain_max": 1 << 25}],
             "classes": class_rows(),
             "heaps": HEAPS,

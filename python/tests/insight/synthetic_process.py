@@ -56,7 +56,9 @@ class World:
 
     def __init__(self) -> None:
         self.words: list[int] = []
-        self.there: list[int] = []  # of every page of the window so far
+        self.there: list[
+            int
+        ] = []  # of every page of the window so far: 1, or 2 if it is swapped out
         self.heaps: list[HeapRow] = []
         self.heap_units: list[int] = []
         self.page = dict.fromkeys(
@@ -91,6 +93,10 @@ class World:
         self.words.append(word)
         self.there += [1] * present + [0] * (UNIT_PAGES - present)
         return len(self.words) - 1
+
+    def swap_out(self, unit: int, pages: int = UNIT_PAGES) -> None:
+        first = unit * UNIT_PAGES
+        self.there[first : first + pages] = [2] * pages
 
     def heap(self, tid: int, present: int = 5, state: int = 1) -> HeapRow:
         self.heap_units.append(self.unit(HEAP, present))
@@ -269,9 +275,13 @@ class World:
     def window(self) -> Mapping:
         self.granule()
         size = len(self.there) * PAGE
-        rss = sum(self.there) * PAGE
+        rss, swap = (self.there.count(what) * PAGE for what in (1, 2))
         return Mapping(
-            WINDOW, WINDOW + size, "rw-p", 0, 0, "", rss=rss, huge=self.huge, flags=self.flags
+            *(WINDOW, WINDOW + size, "rw-p", 0, 0, ""),
+            rss=rss,
+            swap=swap,
+            huge=self.huge,
+            flags=self.flags,
         )
 
     def process(self) -> Process:
@@ -280,7 +290,8 @@ class World:
 
     def presence(self) -> Presence:
         self.granule()
-        return Presence([Pages(WINDOW, PAGE, bytes(self.there))])
+        there, away = (bytes(page == what for page in self.there) for what in (1, 2))
+        return Presence([Pages(WINDOW, PAGE, there, away)])
 
     def explain(self, pagemap: bool = True) -> Explanation:
         process = self.process()

@@ -4,7 +4,7 @@ import pytest
 from synthetic_profile import Simulation
 
 from hakmem.insight.compare import Change, Side, changes, diff_page, folded, headline
-from hakmem.insight.views import LIVE, stacks_of
+from hakmem.insight.views import LIVE, PEAK, TOTAL, stacks_of
 
 Program = dict[str, int]
 
@@ -81,3 +81,22 @@ def test_headline_says_only_what_is_sure() -> None:
     assert "grown, up" in headline(
         changes(side(1, OLD), side(2, OLD | {"grown": 90_000}), LIVE), LIVE
     )
+
+
+def test_stacks_that_few_samples_tell_of_have_not_changed() -> None:
+    """Three hundred of 200 KiB each: of most of them one side or both have no sample."""
+    small = {f"f{number}": 50 for number in range(300)}
+    sure = [
+        change.is_sure
+        for seed in range(5)
+        for change in changes(side(seed, small), side(seed + 100, small), LIVE)
+    ]
+    assert len(sure) > 500
+    assert sum(sure) <= 0.01 * len(sure)
+
+
+def test_what_was_not_live_at_the_peak_may_have_been_too_small_to_be_seen() -> None:
+    made = side(1, {"once": 3})
+    for view in (PEAK, TOTAL):
+        for stack in made.stacks:
+            assert stack.interval(made.profile, view).high >= made.profile.spacing

@@ -78,3 +78,11 @@ def test_what_no_sample_tells_of_is_bounded_by_their_distance() -> None:
     assert nothing.high == pytest.approx(3.69e6, rel=0.01)  # exp(-3.69) = 0.025
     near = of_samples([Sampled(100, 5e5)] * 20)
     assert of_samples([Sampled(100, 5e5)] * 20, 1e6).high > near.high
+
+
+def test_a_sum_without_samples_is_bounded_by_their_distance() -> None:
+    assert of_total(0, 0, 0, 1e6) == of_samples([], 1e6)
+    near = of_total(1e7, 20, 100)
+    far = of_total(1e7, 20, 100, 5e6)
+    assert (far.value, far.low) == (near.value, near.low)
+    assert far.high > near.high

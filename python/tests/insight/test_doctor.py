@@ -132,6 +132,7 @@ def test_nothing_is_wrong(tree: Tree) -> None:
         ),
         ("sys/fs/cgroup/memory.max", "11000000\n", "note", "cgroup", "9.90 MiB of 10.5 MiB"),
         ("sys/fs/cgroup/memory.max", "max\n", "ok", "cgroup", "no memory limit"),
+        ("sys/fs/cgroup/memory.high", "10485760\n", "problem", "cgroup", "9.90 MiB of 10.0 MiB"),
         ("proc/sys/kernel/shmmni", "0\n", "problem", "live area", "0 segments are used"),
         ("proc/sys/kernel/shmall", "100\n", "note", "live area", "100 pages"),
     ],
@@ -567,3 +568,14 @@ def test_no_target_has_no_verdict() -> None:
     result = CliRunner().invoke(doctor, [], standalone_mode=False)
     assert result.return_value == 0
     assert result.output.startswith("this system:")
+
+
+def test_cache_that_the_kernel_drops_is_not_used(tree: Tree) -> None:
+    root = tree(
+        {
+            "sys/fs/cgroup/group/memory.max": "10485760\n",
+            "sys/fs/cgroup/group/memory.current": "10400000\n",
+            "sys/fs/cgroup/group/memory.stat": "anon 1000\ninactive_file 9351424\nslab 5\n",
+        }
+    )
+    assert "1.00 MiB of 10.0 MiB" in one(examine_machine(root), "ok", "cgroup")

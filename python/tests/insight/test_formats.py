@@ -4,6 +4,7 @@ import gzip
 import json
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -127,3 +128,12 @@ def test_sites_with_the_same_names_are_one() -> None:
     assert len(profile.sites) == 2
     assert stack.site.live_bytes == sum(site.live_bytes for site in profile.sites)
     assert stack.interval(profile, LIVE) == profile.live
+
+
+def test_pprof_holds_no_more_than_its_words() -> None:
+    made = Simulation(1)
+    made.allocate(made.site("main"), 4096, 10_000)
+    profile = made.profile()
+    site = replace(profile.sites[0], total_bytes=1 << 63)
+    message = parsed(pprof(replace(profile, sites=(site,)), made.symbols))
+    assert max(message.sample[0].value) == (1 << 63) - 1

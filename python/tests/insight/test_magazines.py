@@ -120,3 +120,12 @@ def test_what_is_not_sent_is_read_out_of_the_process() -> None:
     plain = {k: v for k, v in page.items() if isinstance(v, int)}
     tables = area.tables | {"process": table("process", [dict(plain)])}
     assert read_unsent(os.getpid(), Area(area.version, tables, area.maps_text)) == 12
+
+
+def test_a_process_that_ends_while_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its memory reads as nothing then."""
+    world = World()
+    world.heap(1)
+    world.page["unsent"] = PARCEL << 48 | 32 << 32 | 3 << 16 | 64
+    monkeypatch.setattr(magazines.os, "pread", lambda *_: b"")
+    assert read_unsent(os.getpid(), world.area()) == 0

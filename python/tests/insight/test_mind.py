@@ -109,6 +109,8 @@ def test_huge_pages_for_blocks(tmp_path: Path, hakmem: Run) -> None:
     may = "blocks of 4.00 MiB to 8.00 MiB may have huge pages: 98 % of their pages are touched"
     assert may in lines[0]
     assert "huge pages: 2 MiB cost 123 us with huge and 1.5 ms with small ones" in lines[1]
+    damaged = write(tmp_path, {"process": PROCESS, "decisions": [whole | {"seen_kib": 0}]})
+    assert "blocks of 4.00 MiB" in hakmem("stats", damaged, "--decisions").stdout
 
 
 def test_nothing_decided(hakmem: Run, tmp_path: Path) -> None:

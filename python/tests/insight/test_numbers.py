@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from sample import EXPECTED, MAPS, sample
+from sample import EXPECTED, MAPS, MIB, SMALL_BYTES, WRAP, sample
 from synthetic_area import COUNTERS, shown, source
 
 from hakmem.insight.area import load
@@ -44,6 +44,14 @@ def test_nothing_lives_less_than_not_at_all(of_file: Numbers) -> None:
     numbers = replace(of_file, classes=late)
     assert (numbers["small_bytes"], numbers["small_blocks"]) == (0, 0)
     assert numbers["live_bytes"] >= 0
+
+
+def test_heaps_that_are_not_of_one_moment_have_no_less_than_nothing(tmp_path: Path) -> None:
+    """Of runs that one thread allocates and another frees, the frees may be seen alone."""
+    (tmp_path / "profile").write_bytes(sample(run_bytes=WRAP - (1 << 30)).data + MAPS.encode())
+    numbers = numbers_of(load(tmp_path / "profile"), None)
+    assert numbers["run_bytes"] == 0
+    assert numbers["live_bytes"] == SMALL_BYTES + 8 * MIB
 
 
 def test_a_file_has_no_resident_memory_but_all_else(of_file: Numbers) -> None:

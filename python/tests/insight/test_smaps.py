@@ -90,7 +90,8 @@ def test_pages_that_a_fork_shares_count() -> None:
 
 
 def test_a_range_counts_what_lies_in_it() -> None:
-    pages = Pages(0x10000, PAGE, bytes([1, 0, 1, 1]))
+    pages = Pages(0x10000, PAGE, bytes([1, 0, 1, 1]), bytes([0, 1, 0, 0]))
+    assert [pages.away_in(at, at + 2 * PAGE) for at in (0x10000, 0x12000)] == [PAGE, 0]
     assert pages.bytes_in(0x10000, 0x14000) == 3 * PAGE
     assert pages.bytes_in(0x12000, 0x13000) == PAGE
     assert pages.bytes_in(0, 0x11000) == PAGE
@@ -173,3 +174,14 @@ def test_pagemap_words_are_read_by_their_last_byte(
     pages = read_pages(1, [mapping], PAGE)
     assert pages is not None
     assert pages[0].there == bytes([1, 0, 0, 1])
+
+
+def test_threads_of_a_container_have_their_own_numbers(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for folder, numbers in (("", "4711\t1"), ("task/4711", "4711\t1"), ("task/4720", "4720\t9")):
+        (tmp_path / folder).mkdir(parents=True, exist_ok=True)
+        (tmp_path / folder / "status").write_text(f"Name:\tx\nNSpid:\t{numbers}\nVmRSS: 1 kB\n")
+        (tmp_path / folder / "comm").write_text(f"name {numbers[-1]}\n")
+    monkeypatch.setattr(smaps, "proc", lambda pid: tmp_path)
+    assert [(t.tid, t.name) for t in smaps.read_threads(4711)] == [(1, "name 1"), (9, "name 9")]

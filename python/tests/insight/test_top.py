@@ -12,16 +12,18 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
+from rich.cells import cell_len
 from sample import MIB, sample
 from synthetic_area import shown
 
 from hakmem.cli import main
+from hakmem.commands.top import _draw
 from hakmem.insight import watch as module
 from hakmem.insight.naming import naming_of
-from hakmem.insight.watch import Everyone, Look, Watch, sparkline
+from hakmem.insight.watch import Everyone, Line, Look, Watch, sparkline
 
 DEADLINE_S = 300.0
 
@@ -220,3 +222,25 @@ def test_a_terminal_that_cannot_show_it(tmp_path: Path) -> None:
         terminal = Terminal(str(pid), kind="dumb")
         terminal.read_until(lambda text: "use --once" in text)
         assert terminal.ended() == 1
+
+
+def test_wide_letters_end_at_the_edge_as_well() -> None:
+    class Screen:
+        written: ClassVar[list[str]] = []
+
+        def getmaxyx(self) -> tuple[int, int]:
+            return 1, 21
+
+        def addstr(self, row: int, column: int, text: str, attributes: int) -> None:
+            self.written.append(text)
+
+        def erase(self) -> None: ...
+
+        refresh = erase
+
+    class View:
+        def picture(self, height: int) -> list[Line]:
+            return [Line("4711 " + "\u6771\u4eac" * 40)]
+
+    _draw(Screen(), View())  # type: ignore[arg-type]
+    assert [cell_len(text) for text in Screen.written] == [20]

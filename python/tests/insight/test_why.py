@@ -475,3 +475,41 @@ def test_end_of_a_block_that_nobody_asked_for_is_no_unwritten_block() -> None:
     memory = class_memory(use, 2000 * 10 * 4096, share, 4096)
     assert memory.rounding == 0
     assert memory.untouched == pytest.approx(2000 * (131_073 - 10 * 4096), rel=1e-3)
+
+
+def test_what_is_swapped_out_was_written_to() -> None:
+    world = World()
+    heap = world.heap(100)
+    slab = len(world.words)
+    world.slab(SMALL, 16)
+    heap.count(SMALL, used=800, slabs=1, touched=16, magazine=200)
+    world.granule()
+    run = len(world.words)
+    world.run(heap, 64, 64)
+    world.big(4 * MIB, 600)
+    before = world.explain()
+    assert before.untouched == (1024 - 600) * PAGE
+    world.swap_out(slab, 8)
+    world.swap_out(run)
+    e = world.explain()
+    check_sums(e)
+    assert (e.untouched, e.swap) == (before.untouched, 24 * PAGE)
+    # Half of the slab's pages, of whatever is in them.
+    (small,) = (c for c in e.classes if c.size == 64)
+    assert (small.live, small.magazine) == (300 * 64, 100 * 64)
+    assert e.bytes("live_runs") + e.bytes("rounding") >= 48 * PAGE
+
+
+def test_samples_of_explicit_heaps_lie_in_their_slabs() -> None:
+    world = World()
+    heap = world.heap(100)
+    world.sampled_unit(16)
+    slab = WINDOW + len(world.words) * UNIT
+    world.slab(SMALL, 16)
+    heap.count(SMALL, used=1000, slabs=1, touched=16)
+    world.sample(1000, 1024, 8)
+    world.sample(60, 64, 8000)
+    world.blocks[0]["address"] = slab - UNIT
+    world.blocks[1]["address"] = slab
+    e = world.explain()
+    assert e.bytes("free_sampled") == UNIT - 1024

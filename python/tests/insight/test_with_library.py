@@ -181,3 +181,17 @@ def test_a_profile_that_was_cut_off_is_told(library: Path, tmp_path: Path) -> No
         file.write_bytes(whole[:cut])
         with pytest.raises(NoAreaError, match="is cut off"):
             load(file)
+
+
+def test_a_setting_that_the_program_changes_is_shown(library: Path) -> None:
+    code = "import ctypes; ctypes.CDLL(None).mallopt(-1, 4 << 20); print(flush=True); input()"
+    with subprocess.Popen(
+        [sys.executable, "-c", code],
+        env={**os.environ, "LD_PRELOAD": str(library)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as child:
+        assert child.stdout is not None
+        assert child.stdout.read(1) == b"\n"
+        assert numbers_of(attach(child.pid), child.pid).settings["retain"] == (4 << 20, "program")
+        child.communicate(b"\n")

@@ -72,7 +72,7 @@ def of_samples(samples: Iterable[Sampled], spacing: float = 0.0) -> Interval:
 def of_total(value: float, count: int, mean_size: float, spacing: float = 0.0) -> Interval:
     """Of a sum whose samples are gone, taken to be of one size; `spacing` as above."""
     if count <= 0 or value <= 0:
-        return of_samples((), spacing)
+        return Interval(value, value, max(value, of_samples((), spacing).high), 0)
     weight = value / count
     unseen = max(0.0, 1.0 - mean_size / weight)
     one_more = max(weight * math.sqrt(unseen), spacing)

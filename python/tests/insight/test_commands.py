@@ -21,7 +21,7 @@ from synthetic_area import CLASSES, build, class_rows, heap, shown
 from hakmem.commands.diff import print_changes
 from hakmem.insight.area import Saved, load
 from hakmem.insight.attaching import attach, program_of
-from hakmem.insight.compare import NOTHING, Change
+from hakmem.insight.compare import Change
 from hakmem.insight.confidence import Interval
 from hakmem.insight.images import read_image
 from hakmem.insight.pprof import message_class
@@ -508,7 +508,7 @@ def test_diff_names_places_as_report_does(capsys: pytest.CaptureFixture[str]) ->
     make = Frame("make", "app", "/src/make.c", 7)
     main = Frame("main", "app", "/src/main.c", 9)
     changes = [
-        Change(frames, make, NOTHING, Interval(count, count, count, 20))
+        Change(frames, make, Interval(0, 0, 0, 0), Interval(count, count, count, 20))
         for frames, count in (((make,), 5 << 20), ((make, main), 3 << 20))
     ]
     print_changes(changes, "live now")

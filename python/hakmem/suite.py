@@ -1,4 +1,7 @@
-"""The tests of a clone: every preset's CTest tests and the Python tests, with one closing line."""
+"""The tests of a clone: every preset's CTest tests and the Python tests, with one closing line.
+
+The release build comes first: it is what users get, and what many of the Python tests look at.
+"""
 
 import json
 import os
@@ -24,6 +27,8 @@ from hakmem.terminal import say
 PRESET_ORDER = (RELEASE, "asan", "ubsan", "tsan", "debug", "secure")
 PYTHON_SECTION = "python"
 PROGRAMS_SECTION = "programs"
+
+CPUS = len(os.sched_getaffinity(0))
 
 # A usual run ends within 15 minutes: no preset is begun after this many.
 USUAL_BUDGET_MINUTES = 10.0
@@ -126,13 +131,13 @@ class Suite:
 
     def _steps(self) -> list[tuple[str, Callable[[], Tally]]]:
         steps: list[tuple[str, Callable[[], Tally]]] = []
-        if not self.selection.preset and not self.selection.filtered:
-            if self.selection.everything and self._programs_script.exists():
-                steps.append((PROGRAMS_SECTION, self._install_programs))
-            steps.append((PYTHON_SECTION, self._run_pytest))
         for preset, part in self._parts():
             name = f"{preset}-long" if part is Part.LONG else preset
             steps.append((name, partial(self._run_preset, preset, part)))
+        if not self.selection.preset and not self.selection.filtered:
+            steps.insert(1, (PYTHON_SECTION, self._run_pytest))
+            if self.selection.everything and self._programs_script.exists():
+                steps.insert(0, (PROGRAMS_SECTION, self._install_programs))
         return steps
 
     def _parts(self) -> list[tuple[str, Part]]:
@@ -146,7 +151,8 @@ class Suite:
         if not chosen.everything or chosen.filtered:
             return [(preset, whole) for preset in (RELEASE, *others)]
         short = [(preset, Part.SHORT) for preset in others]
-        return [(RELEASE, Part.ALL), *short, *((preset, Part.LONG) for preset in others)]
+        long = [(preset, Part.LONG) for preset in others]
+        return [(RELEASE, Part.SHORT), (RELEASE, Part.LONG), *short, *long]
 
     @property
     def _programs_script(self) -> Path:
@@ -172,8 +178,10 @@ class Suite:
         return Tally()
 
     def _run_pytest(self) -> Tally:
+        # A file's tests stay together: they share what is dear to make.
+        workers = ["-n", str(CPUS), "--dist", "loadfile"]
         return self._counted(
-            lambda junit: [sys.executable, "-m", "pytest", "-q", f"--junit-xml={junit}"]
+            lambda junit: [sys.executable, "-m", "pytest", "-q", *workers, f"--junit-xml={junit}"]
         )
 
     def _run_preset(self, preset: str, part: Part) -> Tally:
@@ -199,7 +207,7 @@ class Suite:
         command: list[str] = [
             *(cmake_tool("ctest"), "--test-dir", str(self.clone.build_folder(preset))),
             *("--output-on-failure", "--no-tests=ignore", "--output-junit", str(junit)),
-            *("-j", str(len(os.sched_getaffinity(0))), "--timeout", str(timeout)),
+            *("-j", str(CPUS), "--timeout", str(timeout)),
         ]
         return [*command, *self._filters(), *part.value]
 

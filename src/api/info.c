@@ -40,7 +40,7 @@ HAK_EXPORT size_t hak_stats_get(struct hak_stats *stats, size_t size)
 
 /* ---- hak_ctl ---- */
 
-static int give_value(const void *value, size_t size, void *old, size_t *old_size)
+static HAK_COLD int give_value(const void *value, size_t size, void *old, size_t *old_size)
 {
     if (old == NULL)
         return 0;
@@ -72,7 +72,7 @@ static int ctl_stats(const char *field, void *old, size_t *old_size)
     return ENOENT;
 }
 
-static int ctl_counter(const char *name, void *old, size_t *old_size)
+static HAK_COLD int ctl_counter(const char *name, void *old, size_t *old_size)
 {
     for (int i = 0; i < COUNTER_COUNT; i++) {
         if (strcmp(name, hak_counter_names[i]) != 0)
@@ -85,7 +85,7 @@ static int ctl_counter(const char *name, void *old, size_t *old_size)
 }
 
 /* Of a setting that may be changed; whoever looks at the process sees it. */
-static bool set_option(const char *name, size_t value)
+static HAK_COLD bool set_option(const char *name, size_t value)
 {
     char text[24];
     size_t length = os_format(text, sizeof text, "%u", value);
@@ -126,7 +126,7 @@ static int ctl_write_profile(const void *new_value, size_t new_size)
     return dump_profile(path) ? 0 : errno;
 }
 
-static bool has_prefix(const char *name, const char *prefix)
+static HAK_COLD bool has_prefix(const char *name, const char *prefix)
 {
     return strncmp(name, prefix, strlen(prefix)) == 0;
 }
@@ -212,7 +212,7 @@ HAK_EXPORT struct mallinfo mallinfo(void)
     return info;
 }
 
-HAK_EXPORT void malloc_stats(void)
+HAK_COLD HAK_EXPORT void malloc_stats(void)
 {
     struct numbers n;
     numbers_read(&n);
@@ -226,7 +226,7 @@ static void print_xml_class(FILE *out, uint32_t class, const struct class_number
             size, size, c->blocks * size, c->blocks, c->slabs);
 }
 
-HAK_EXPORT int malloc_info(int options, FILE *out)
+HAK_COLD HAK_EXPORT int malloc_info(int options, FILE *out)
 {
     if (options != 0) {
         errno = EINVAL;
@@ -253,7 +253,7 @@ HAK_EXPORT int malloc_info(int options, FILE *out)
 
 /* M_TRIM_THRESHOLD is the one parameter of glibc's that has a counterpart here. As with glibc nothing is given back where it is
  * below 0, and a program that asks whether another was taken goes on. */
-HAK_EXPORT int mallopt(int parameter, int value)
+HAK_COLD HAK_EXPORT int mallopt(int parameter, int value)
 {
     enum { RETAIN_MOST_SHIFT = 40 };
     if (parameter != M_TRIM_THRESHOLD)

@@ -48,15 +48,24 @@ static struct {
     pthread_key_t key; /* its destructor is the thread-exit hook */
 } start;
 
+/* Keys that the program made later have their destructors after this in a round, and those free what the thread has: its heap
+ * stays for the whole first round (POSIX pthread_key_create: a key that a destructor sets is called for in the next). */
+static bool stays_for_a_round(struct heap *h)
+{
+    return hak_thread.stage++ == THREAD_RUNS && pthread_setspecific(start.key, h) == 0;
+}
+
 static void thread_exits(void *heap)
 {
     struct heap *h = heap;
+    if (stays_for_a_round(h))
+        return;
     leases_end(h);
     thread_enter();
     store_relaxed(&h->passing, &hak_thread);
     atomic_signal_fence(memory_order_seq_cst); /* a handler that forks finds it in one or both */
     hak_thread.heap = &hak_empty_heap;
-    hak_thread.exited = true;
+    hak_thread.stage = THREAD_EXITED;
     registry_abandon(h);
     thread_leave();
     purge_if_due();
@@ -184,7 +193,7 @@ static struct heap *attach(void)
 
 HAK_NOINLINE struct heap *thread_find_heap(uint32_t depth)
 {
-    if (depth > 1 || hak_thread.exited)
+    if (depth > 1 || hak_thread.stage == THREAD_EXITED)
         return NULL;
     struct heap *h = hak_thread.heap != &hak_empty_heap ? hak_thread.heap : attach();
     if (h != NULL && live_is_due())

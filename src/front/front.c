@@ -179,7 +179,7 @@ static HAK_NOINLINE void *class_or_fail(uint32_t class, size_t size, bool *zeroe
 
 void *pages_or_fail(size_t size, size_t alignment, bool *zeroed)
 {
-    if (size > PTRDIFF_MAX || alignment > ALIGN_MAX)
+    if (size > PTRDIFF_MAX || alignment > ALIGN_MAX || !region_may_hold(size))
         return no_memory();
     void *p = alloc_pages(size, alignment, zeroed);
     if (HAK_UNLIKELY(p == NULL)) {

@@ -199,6 +199,7 @@ static void empty_idle_if_due(struct heap *h, uint64_t now)
         return;
     h->hollow.idle_ms = now;
     heap_empty_magazines(h, HAND_IDLE);
+    outbox_flush_all(h); /* a parcel that nothing is added to any more keeps its owners' slabs */
     heap_release_kept(h);
 }
 

@@ -91,7 +91,7 @@ bool run_resize(struct heap *h, size_t unit, size_t size)
     return true;
 }
 
-static void add_live(struct heap *h, void *context)
+static HAK_COLD void add_live(struct heap *h, void *context)
 {
     struct live_runs *sum = context;
     add_relaxed(&sum->bytes, load_relaxed(&h->live_runs.bytes));
@@ -104,7 +104,7 @@ static size_t not_negative(size_t sum)
     return sum <= PTRDIFF_MAX ? sum : 0;
 }
 
-void runs_live(size_t *bytes, size_t *blocks)
+HAK_COLD void runs_live(size_t *bytes, size_t *blocks)
 {
     struct live_runs sum;
     store_relaxed(&sum.bytes, load_relaxed(&detached.bytes));

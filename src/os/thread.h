@@ -8,6 +8,12 @@
 
 struct heap;
 
+enum thread_stage {
+    THREAD_RUNS,
+    THREAD_EXITS, /* its exit hook has been called, and will be once more (front/attach.c) */
+    THREAD_EXITED /* it has run: no heap is attached any more */
+};
+
 struct thread {
     /* Never NULL. Starts as the static empty heap, whose magazines are all empty: the first call of
      * a thread takes the slow path by itself, with no test for "not initialised". */
@@ -20,8 +26,7 @@ struct thread {
     uint32_t depth;
     /* As in /proc/PID/task; 0 before the thread has a heap, and if nothing is to be shown of it. */
     uint32_t id;
-    /* The thread's exit hook has run: no heap is attached any more. */
-    bool exited;
+    uint8_t stage; /* enum thread_stage */
     /* Inboxes are closed, by this thread: it must not wait for them to open. */
     bool closed_inboxes;
     /* Key of what was freed last in a slow path (mind/keep.h). */

@@ -16,18 +16,20 @@ enum {
  * group down to when the machine is short: who set them wants the group to stay below. */
 static const struct version {
     const char *base, *limits[2], *used;
-    const char *cache; /* in memory.stat */
+    const char *inactive, *active; /* of the page cache, in memory.stat */
     const char *stall;
 } versions[] = {
     {"/sys/fs/cgroup/memory",
      {"memory.limit_in_bytes", "memory.soft_limit_in_bytes"},
      "memory.usage_in_bytes",
      "total_inactive_file ",
+     "total_active_file ",
      NULL},
     {"/sys/fs/cgroup",
      {"memory.max", "memory.high"},
      "memory.current",
      "inactive_file ",
+     "active_file ",
      "memory.pressure"},
 };
 
@@ -44,14 +46,14 @@ __attribute__((section(".bss.cgroup_texts"))) static char list[TEXT_ROOM], text[
 
 /* ---- a file ---- */
 
-static bool read_text(const char *in, const char *name)
+static HAK_COLD bool read_text(const char *in, const char *name)
 {
     char path[PATH_ROOM + 64];
     os_format(path, sizeof path, "%s/%s", in, name);
     return os_read_file(path, text, sizeof text);
 }
 
-static size_t number_at(const char *digits)
+static HAK_COLD size_t number_at(const char *digits)
 {
     size_t value = 0;
     if (*digits < '0' || *digits > '9')
@@ -65,14 +67,14 @@ static size_t number_at(const char *digits)
 }
 
 /* SIZE_MAX also for what v1 calls no limit: the largest number of whole pages. */
-static size_t read_number(const char *in, const char *name)
+static HAK_COLD size_t read_number(const char *in, const char *name)
 {
     size_t value = read_text(in, name) ? number_at(text) : SIZE_MAX;
     return value < SIZE_MAX / 4 ? value : SIZE_MAX;
 }
 
 /* Of the line that starts with the name; 0: there is none. */
-static size_t number_in_lines(const char *name)
+static HAK_COLD size_t number_in_lines(const char *name)
 {
     for (const char *line = text; line != NULL && *line != '\0';) {
         if (strncmp(line, name, strlen(name)) == 0)
@@ -87,12 +89,13 @@ static size_t number_in_lines(const char *name)
 
 /* What the kernel's counters call usage holds the page cache, too. The inactive part of that is what it drops
  * before anything else, and what those who set limits leave out: Kubernetes' working set is usage less
- * inactive_file (https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/). */
+ * inactive_file (https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/). Of the active part it
+ * takes what it needs, too: half of it counts as free, so that who reads files all the time is not near the limit for good. */
 static size_t without_cache(const struct version *v, const char *in, size_t limit, size_t used)
 {
     if (used < limit - limit / CACHE_SHARE || !read_text(in, "memory.stat"))
         return used;
-    size_t cache = number_in_lines(v->cache);
+    size_t cache = number_in_lines(v->inactive) + number_in_lines(v->active) / 2;
     return used > cache ? used - cache : 0;
 }
 
@@ -104,7 +107,7 @@ static bool is_stalled(const struct version *v, const char *in)
            number_in_lines("some avg10=") >= STALLED_PERCENT;
 }
 
-static struct cgroup_room room_of(const struct version *v, const char *in, size_t limit)
+static HAK_COLD struct cgroup_room room_of(const struct version *v, const char *in, size_t limit)
 {
     size_t used = limit != SIZE_MAX ? read_number(in, v->used) : SIZE_MAX;
     if (used == SIZE_MAX)
@@ -136,7 +139,7 @@ static const char *path_in(const char *line, size_t length, const struct version
 
 /* From the process' own group, whose folder is `folder`, up to the top. In a container the path may be that outside
  * of it: then the folders on the way are not there, and the top is the container's own. */
-static void climb(const struct version *v, struct cgroup_room *found)
+static HAK_COLD void climb(const struct version *v, struct cgroup_room *found)
 {
     size_t top = strlen(v->base);
     for (;;) {
@@ -188,7 +191,7 @@ static struct cgroup_room look_anew(void)
     return found;
 }
 
-struct cgroup_room cgroup_look(bool anew)
+HAK_COLD struct cgroup_room cgroup_look(bool anew)
 {
     if (anew || tightest.version == NULL)
         return look_anew();

@@ -81,6 +81,12 @@ void region_show(struct live_area *a);
 /* Chooses the window. Idempotent and thread-safe; false if the system gives no address space. */
 bool region_init(void);
 
+/* False: there would be no room for it if all else were given back. Before the window is chosen nobody knows. */
+HAK_INLINE bool region_may_hold(size_t size)
+{
+    return size >> GRANULE_SHIFT <= hak_region.granules - 1;
+}
+
 /* Takes n free granules whose address is a multiple of `alignment`, mapped read-write. Returns the
  * first granule's index or REGION_NONE. `*zeroed` says whether all of it is known to read as zeros. */
 enum { REGION_NONE = -1 };

@@ -225,12 +225,13 @@ static void fork_in_handler(int number)
         ending.code = exit_code_of(child);
 }
 
-/* The destructor of a key made after the library's: the thread's heap is left. */
-static void look_at_the_end(void *unused)
+/* The destructor of a key made after the library's: in the second round the thread's heap has been left before it. */
+static void look_at_the_end(void *key)
 {
-    (void)unused;
     if (ending.is_child)
         _exit(times_attached(load_relaxed(&ending.heap)));
+    if (hak_thread.stage != THREAD_EXITED)
+        (void)pthread_setspecific(*(pthread_key_t *)key, key);
 }
 
 static void *end_soon(void *key)

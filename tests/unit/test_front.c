@@ -11,6 +11,7 @@
 #include "front/secure.h"
 #include "heap/registry.h"
 #include "heap/runs.h"
+#include "purge/purge.h"
 
 #define KIB ((size_t)1024)
 
@@ -255,6 +256,18 @@ static void too_much_fails_with_enomem(void **state)
     errno = 0;
     assert_null(front_alloc_aligned((size_t)1 << 62, 16));
     assert_int_equal(errno, ENOMEM);
+}
+
+static void what_never_fits_costs_nothing_that_is_kept(void **state)
+{
+    (void)state;
+    front_free(front_alloc(RUN_MAX));
+    front_free(memset(front_alloc(8 * MIB), 1, 8 * MIB));
+    size_t dirty = purge_dirty_bytes(), purged = purge_total();
+    assert_true(dirty >= 8 * MIB);
+    assert_null(front_alloc(hak_region.granules << GRANULE_SHIFT));
+    assert_int_equal(purge_dirty_bytes(), dirty);
+    assert_int_equal(purge_total(), purged);
 }
 
 /* Where frees are checked against sizes each size has its kind. */
@@ -504,7 +517,7 @@ static void *work_after_the_exit_hook(void *wrong)
     void *own = front_alloc(16);
     h = hak_thread.heap;
     hak_thread.heap = &hak_empty_heap; /* as the hook leaves it */
-    hak_thread.exited = true;
+    hak_thread.stage = THREAD_EXITED;
     for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++) {
         void *p = front_alloc(sizes[i]);
         if (p == NULL || hak_thread.heap != &hak_empty_heap)
@@ -517,9 +530,41 @@ static void *work_after_the_exit_hook(void *wrong)
     }
     refuse_without_a_heap(wrong);
     front_free(own);
-    hak_thread.exited = false;
+    hak_thread.stage = THREAD_RUNS;
     hak_thread.heap = h;
     return NULL;
+}
+
+static pthread_key_t later_key;
+
+static struct heap *heap_at_the_end;
+
+static void free_at_the_end(void *block)
+{
+    heap_at_the_end = hak_thread.heap;
+    front_free(block);
+}
+
+static void *end_with_a_block(void *wrong)
+{
+    (void)wrong;
+    (void)pthread_setspecific(later_key, front_alloc(48));
+    return hak_thread.heap;
+}
+
+static void destructors_of_later_keys_have_the_heap(void **state)
+{
+    (void)state;
+    front_free(front_alloc(48)); /* the library has its key */
+    assert_int_equal(pthread_key_create(&later_key, free_at_the_end), 0);
+    pthread_t thread;
+    void *heap;
+    assert_int_equal(pthread_create(&thread, NULL, end_with_a_block, NULL), 0);
+    assert_int_equal(pthread_join(thread, &heap), 0);
+    pthread_key_delete(later_key);
+    assert_ptr_equal(heap_at_the_end, heap);
+    assert_int_not_equal(load_relaxed(&heap_at_the_end->state),
+                         HEAP_LIVE); /* and left it in the next */
 }
 
 static void a_thread_works_on_after_its_exit_hook(void **state)
@@ -565,6 +610,7 @@ int main(void)
         cmocka_unit_test(the_last_word_is_not_cleared),
         cmocka_unit_test(alignments_are_kept),
         cmocka_unit_test(realloc_keeps_the_content),
+        cmocka_unit_test(what_never_fits_costs_nothing_that_is_kept),
         cmocka_unit_test(realloc_to_and_fro_over_a_border_stays),
         cmocka_unit_test(a_small_change_stays_in_place),
         cmocka_unit_test(sizes_are_learnt),
@@ -581,6 +627,7 @@ int main(void)
         cmocka_unit_test(a_sample_takes_the_pages_of_a_block_that_is_kept),
         cmocka_unit_test(a_handler_works_beside_the_heap),
         cmocka_unit_test(a_thread_works_on_after_its_exit_hook),
+        cmocka_unit_test(destructors_of_later_keys_have_the_heap),
         cmocka_unit_test(an_ended_thread_leaves_an_orphan),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

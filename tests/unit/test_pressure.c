@@ -134,15 +134,15 @@ static void cache_that_goes_first_is_not_used(void **state)
     file("/proc/self/cgroup", "0::/a\n4:memory:/a\n");
     file(V2 "/a/memory.max", "10000\n");
     file(V2 "/a/memory.current", "9900\n");
-    file(V2 "/a/memory.stat", "anon 100\ninactive_anon 7\ninactive_file 9000\nactive_file 50\n");
-    check_room(10000, 900, false);
+    file(V2 "/a/memory.stat", "anon 100\ninactive_anon 7\ninactive_file 8000\nactive_file 1000\n");
+    check_room(10000, 1400, false);
     files[3].text = "inactive_file 99999\n"; /* read a moment later */
     check_room(10000, 0, false);
     no_files();
     file("/proc/self/cgroup", "4:memory:/a\n");
     file(V1 "/a/memory.limit_in_bytes", "10000\n");
     file(V1 "/a/memory.usage_in_bytes", "9900\n");
-    file(V1 "/a/memory.stat", "inactive_file 1\ntotal_inactive_file 900\n");
+    file(V1 "/a/memory.stat", "inactive_file 1\ntotal_inactive_file 800\ntotal_active_file 200\n");
     check_room(10000, 9000, false);
 }
 

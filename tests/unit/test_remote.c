@@ -8,6 +8,7 @@
 
 #include "control/options.h"
 #include "control/stats.h"
+#include "heap/hollow.h"
 #include "heap/verify.h"
 #include "super/super.h"
 
@@ -32,6 +33,25 @@ static void batches_are_gathered_and_sent(void **state)
     assert_int_equal(load_relaxed(&owner->inbox_bytes), 0);
     assert_int_equal(owner->classes[class].used, 0);
     assert_int_equal(owner->classes[class].slabs, 0);
+}
+
+/* Its owner's slabs would stay, with all their pages. */
+static void a_parcel_that_nothing_is_added_to_goes_in_time(void **state)
+{
+    (void)state;
+    void *blocks[2];
+    alloc_each_as(owner, SIZE, blocks, ARRAY_LENGTH(blocks));
+    uint64_t sent = counted(sender, COUNTER_ss_remote);
+    for (size_t i = 0; i < ARRAY_LENGTH(blocks); i++)
+        free_as(sender, blocks[i]);
+    assert_int_equal(counted(sender, COUNTER_ss_remote), sent);
+    lock_take(&sender->lock);
+    sender->hollow.idle_ms = 0; /* long ago */
+    hollow_look(sender);
+    heap_unlock(sender);
+    assert_int_equal(counted(sender, COUNTER_ss_remote), sent + ARRAY_LENGTH(blocks));
+    receive_all_as(owner, class);
+    assert_int_equal(owner->classes[class].used, 0);
 }
 
 /* The largest: a batch may be few blocks. */
@@ -416,6 +436,7 @@ int main(void)
     no_warm_orphans();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(batches_are_gathered_and_sent),
+        cmocka_unit_test(a_parcel_that_nothing_is_added_to_goes_in_time),
         cmocka_unit_test(batches_are_bounded_in_bytes),
         cmocka_unit_test(the_owner_gets_its_blocks_back_into_use),
         cmocka_unit_test(the_owner_opens_what_it_has_use_for),

@@ -190,7 +190,8 @@ class CgroupVersion:
     base: str
     limits: tuple[str, str]
     used: str
-    cache: str  # the line of memory.stat that says what the kernel drops before anything else
+    inactive: str  # of the page cache, in memory.stat: what the kernel drops before anything else
+    active: str
 
 
 CGROUP_V1 = CgroupVersion(
@@ -198,9 +199,14 @@ CGROUP_V1 = CgroupVersion(
     ("memory.limit_in_bytes", "memory.soft_limit_in_bytes"),
     "memory.usage_in_bytes",
     "total_inactive_file",
+    "total_active_file",
 )
 CGROUP_V2 = CgroupVersion(
-    "sys/fs/cgroup", ("memory.max", "memory.high"), "memory.current", "inactive_file"
+    "sys/fs/cgroup",
+    ("memory.max", "memory.high"),
+    "memory.current",
+    "inactive_file",
+    "active_file",
 )
 
 
@@ -222,15 +228,14 @@ def _cgroup_limits(proc: Proc) -> list[tuple[int, int]]:
             used = proc.number(f"{at}/{version.used}")
             if used is None:
                 continue
-            used = max(0, used - _inactive_cache(proc, at, version))
+            used = max(0, used - _free_cache(proc, at, version))
             found += [(used, most) for most in limits if most is not None]
     return found
 
 
-def _inactive_cache(proc: Proc, at: str, version: CgroupVersion) -> int:
-    stat = proc.text(f"{at}/memory.stat") or ""
-    line = re.search(rf"^{version.cache} (\d+)$", stat, re.MULTILINE)
-    return int(line[1]) if line else 0
+def _free_cache(proc: Proc, at: str, version: CgroupVersion) -> int:
+    stat = dict(re.findall(r"^(\w+) (\d+)$", proc.text(f"{at}/memory.stat") or "", re.MULTILINE))
+    return int(stat.get(version.inactive, 0)) + int(stat.get(version.active, 0)) // 2
 
 
 # ---- limits of the process

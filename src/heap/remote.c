@@ -21,7 +21,8 @@
  *   - A heap whose thread has ended is told by its state. Abandoning stores ORPHAN and then empties
  *     the inbox; sending pushes and then reads the state. Both meet in the inbox's modification
  *     order (acq_rel on both sides): a push that comes after the emptying sees ORPHAN and its
- *     sender drains in the owner's place.
+ *     sender drains in the owner's place. A block that is passed on by itself, or that a thread
+ *     without a heap frees while the lock is taken, waits there for who looks next (hollow_tend).
  *   - A fork closes the inboxes whose heaps' locks it holds, so that the child gets them as they are: it exchanges the head for
  *     INBOX_CLOSED (acquire) and keeps what was there in `fork_inbox`, which that thread alone writes until it stores it back (release).
  *     Who sends meanwhile waits, also in a handler: for the fork alone, which ends without it, since all locks were taken before. The

@@ -1,6 +1,6 @@
 """The tests of a clone: every preset's CTest tests and the Python tests, with one closing line.
 
-The release build comes first: it is what users get, and what many of the Python tests look at.
+Where time may run out the release build's come first: it is what users get.
 """
 
 import json
@@ -135,8 +135,10 @@ class Suite:
             name = f"{preset}-long" if part is Part.LONG else preset
             steps.append((name, partial(self._run_preset, preset, part)))
         if not self.selection.preset and not self.selection.filtered:
-            steps.insert(1, (PYTHON_SECTION, self._run_pytest))
-            if self.selection.everything and self._programs_script.exists():
+            # All of the release build's take an hour, after which there may be no time left for these.
+            first = self.selection.everything
+            steps.insert(0 if first else 1, (PYTHON_SECTION, self._run_pytest))
+            if first and self._programs_script.exists():
                 steps.insert(0, (PROGRAMS_SECTION, self._install_programs))
         return steps
 
@@ -151,8 +153,7 @@ class Suite:
         if not chosen.everything or chosen.filtered:
             return [(preset, whole) for preset in (RELEASE, *others)]
         short = [(preset, Part.SHORT) for preset in others]
-        long = [(preset, Part.LONG) for preset in others]
-        return [(RELEASE, Part.SHORT), (RELEASE, Part.LONG), *short, *long]
+        return [(RELEASE, Part.ALL), *short, *((preset, Part.LONG) for preset in others)]
 
     @property
     def _programs_script(self) -> Path:
@@ -178,6 +179,7 @@ class Suite:
         return Tally()
 
     def _run_pytest(self) -> Tally:
+        build(self.clone, RELEASE)  # what many of them look at
         # A file's tests stay together: they share what is dear to make.
         workers = ["-n", str(CPUS), "--dist", "loadfile"]
         return self._counted(

@@ -129,20 +129,25 @@ def test_programs_that_cannot_be_installed_are_a_failure(clone: Clone) -> None:
     script.write_text("exit 1\n")
     report = run_selection(clone, Selection(everything=True, budget_minutes=0))
     assert [(part.name, part.tally) for part in report.sections] == [("programs", Tally(0, 1, 0))]
-    assert report.left_out == ["release", "python", "release-long", "asan", "asan-long"]
+    assert report.left_out == ["python", "release", "asan", "asan-long"]
 
 
 def test_long_tests_of_the_other_presets_come_last(clone: Clone) -> None:
     report = run_selection(clone, Selection(everything=True))
     parts = {part.name: part.tally for part in report.sections if part.name != "python"}
     assert parts == {
-        "release": Tally(1, 1, 0),
-        "release-long": Tally(1, 0, 0),
+        "release": Tally(2, 1, 0),
         "asan": Tally(1, 1, 0),
         "asan-long": Tally(1, 0, 0),
     }
-    order = ["release", "python", "release-long", "asan", "asan-long"]
+    order = ["python", "release", "asan", "asan-long"]
     assert [part.name for part in report.sections] == order
+
+
+def test_the_release_build_comes_first_where_time_may_run_out(clone: Clone) -> None:
+    report = run_selection(clone, Selection(budget_minutes=0))
+    assert [part.name for part in report.sections] == ["release"]
+    assert report.left_out == ["python", "asan"]
 
 
 def test_filter_goes_over_all_presets(clone: Clone) -> None:

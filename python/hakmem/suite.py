@@ -135,7 +135,7 @@ class Suite:
             name = f"{preset}-long" if part is Part.LONG else preset
             steps.append((name, partial(self._run_preset, preset, part)))
         if not self.selection.preset and not self.selection.filtered:
-            # All of the release build's take an hour, after which there may be no time left for these.
+            # All of the release build's take an hour: no time may be left for these then.
             first = self.selection.everything
             steps.insert(0 if first else 1, (PYTHON_SECTION, self._run_pytest))
             if first and self._programs_script.exists():

@@ -1,6 +1,5 @@
 """Whether LD_PRELOAD acts on a program, read from the file's own headers."""
 
-import errno
 import os
 import shutil
 import stat
@@ -31,7 +30,7 @@ def open_regular(path: Path) -> BinaryIO:
         if stat.S_ISREG(os.fstat(number).st_mode):
             return os.fdopen(number, "rb")
         os.close(number)
-    raise OSError(errno.EINVAL, "not a regular file", str(path))
+    raise OSError(f"{path} is not a regular file")
 
 
 def read_elf(path: Path) -> ElfHeader | None:

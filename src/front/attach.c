@@ -52,7 +52,10 @@ static struct {
  * stays for the whole first round (POSIX pthread_key_create: a key that a destructor sets is called for in the next). */
 static bool stays_for_a_round(struct heap *h)
 {
-    return hak_thread.stage++ == THREAD_RUNS && pthread_setspecific(start.key, h) == 0;
+    if (hak_thread.stage != THREAD_RUNS || pthread_setspecific(start.key, h) != 0)
+        return false;
+    hak_thread.stage = THREAD_EXITS;
+    return true;
 }
 
 static void thread_exits(void *heap)

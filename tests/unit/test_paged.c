@@ -9,8 +9,6 @@
 #include "pages/pages.h"
 #include "purge/purge.h"
 
-#define KIB ((size_t)1024)
-
 enum { SLOTS = 4 }; /* of those that a magazine has */
 
 static size_t kept(size_t size)

@@ -6,8 +6,6 @@
 #include "os/os.h"
 #include "pages/pages.h"
 
-#define KIB ((size_t)1024)
-
 static char *alloc(size_t size)
 {
     bool zeroed;

@@ -15,6 +15,7 @@
 #include "base/base.h"
 
 #define ARRAY_LENGTH(array) (sizeof(array) / sizeof((array)[0]))
+#define KIB ((size_t)1 << 10)
 #define MIB ((size_t)1 << 20)
 
 /* A check that names the value at which it failed. */
@@ -36,10 +37,15 @@ static inline void run_threads(void *(*body)(void *number))
         assert_int_equal(pthread_join(threads[i], NULL), 0);
 }
 
-static inline bool is_zero(const void *p, size_t size)
+static inline bool is_filled(const void *p, size_t size, unsigned char with)
 {
     const unsigned char *bytes = p;
-    return size == 0 || (bytes[0] == 0 && memcmp(bytes, bytes + 1, size - 1) == 0);
+    return size == 0 || (bytes[0] == with && memcmp(bytes, bytes + 1, size - 1) == 0);
+}
+
+static inline bool is_zero(const void *p, size_t size)
+{
+    return is_filled(p, size, 0);
 }
 
 static inline uint32_t next_random(uint32_t *state)

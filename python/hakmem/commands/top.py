@@ -9,7 +9,7 @@ import time
 from functools import partial
 
 import click
-from rich.cells import cell_len, set_cell_size
+from rich.cells import set_cell_size
 
 from hakmem.cli import examples
 from hakmem.commands.options import ProcessId, Seconds
@@ -87,8 +87,8 @@ def _draw(screen: curses.window, view: Everyone | Watch) -> None:
     screen.erase()
     for row, line in enumerate(view.picture(height)[:height]):
         # The last cell of the screen cannot be written without an error.
-        text = set_cell_size(line.text, min(cell_len(line.text), width - 1))
-        screen.addstr(row, 0, text, curses.A_BOLD if line.is_title else 0)
+        attributes = curses.A_BOLD if line.is_title else 0
+        screen.addstr(row, 0, set_cell_size(line.text, width - 1), attributes)
     screen.refresh()
 
 

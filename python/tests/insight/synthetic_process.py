@@ -56,9 +56,8 @@ class World:
 
     def __init__(self) -> None:
         self.words: list[int] = []
-        self.there: list[
-            int
-        ] = []  # of every page of the window so far: 1, or 2 if it is swapped out
+        # Of every page of the window so far: 1, or 2 if it is swapped out.
+        self.there: list[int] = []
         self.heaps: list[HeapRow] = []
         self.heap_units: list[int] = []
         self.page = dict.fromkeys(

@@ -1,10 +1,12 @@
 """Two profiles side by side: matched by names, and only what is sure is said to be."""
 
+from dataclasses import replace
+
 import pytest
 from synthetic_profile import Simulation
 
 from hakmem.insight.compare import Change, Side, changes, diff_page, folded, headline
-from hakmem.insight.views import LIVE, PEAK, TOTAL, stacks_of
+from hakmem.insight.views import LIVE, PEAK, sites_interval, stacks_of
 
 Program = dict[str, int]
 
@@ -96,7 +98,10 @@ def test_stacks_that_few_samples_tell_of_have_not_changed() -> None:
 
 
 def test_what_was_not_live_at_the_peak_may_have_been_too_small_to_be_seen() -> None:
-    made = side(1, {"once": 3})
-    for view in (PEAK, TOTAL):
-        for stack in made.stacks:
-            assert stack.interval(made.profile, view).high >= made.profile.spacing
+    made = side(1, {"once": 1000})
+    (site,) = made.profile.sites
+    unseen = replace(site, peak_bytes=0, peak_objects=0.0, peak_samples=0)
+    assert sites_interval(made.profile, [site], PEAK).low > 0
+    there = sites_interval(made.profile, [unseen], PEAK)
+    assert (there.value, there.low) == (0, 0)
+    assert there.high > made.profile.spacing

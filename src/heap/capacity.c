@@ -84,7 +84,7 @@ static bool has_turned_over(const struct heap *h)
 static size_t budget_for(const struct heap *h, uint32_t class, uint32_t slots)
 {
     size_t most = has_turned_over(h) ? BUDGET_MOST : BUDGET_FIRST;
-    size_t share = least_of(most, BUDGET_ALL / registry_heaps());
+    size_t share = least_of(most, BUDGET_ALL / registry_live_heaps());
     size_t budget = share + h->used_bytes / BUDGET_SHARE;
     if (h->magazines.of[class].cap == 0)
         return 2 * budget;
@@ -94,7 +94,7 @@ static size_t budget_for(const struct heap *h, uint32_t class, uint32_t slots)
 /* How many of them stay is looked at as well (paged.h), but only after several of a class, and by a thread that goes on. */
 static size_t paged_budget(const struct heap *h)
 {
-    return BUDGET_ALL / registry_heaps() + h->used_bytes / BUDGET_SHARE_PAGED;
+    return BUDGET_ALL / registry_live_heaps() + h->used_bytes / BUDGET_SHARE_PAGED;
 }
 
 /* What small blocks get at first is little. */

@@ -153,7 +153,7 @@ void paged_make_room(struct heap *h, uint32_t n)
  * what does are no more than that together. */
 static size_t may_keep(struct heap *h, bool swings)
 {
-    size_t least = least_of(PAGED_KEPT_MIN, PAGED_KEPT_ALL / registry_heaps());
+    size_t least = least_of(PAGED_KEPT_MIN, PAGED_KEPT_ALL / registry_live_heaps());
     size_t share = largest_of(least, h->used_bytes / PAGED_KEPT_SHARE);
     if (!swings)
         return share;

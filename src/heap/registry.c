@@ -27,7 +27,7 @@ _Alignas(64) static struct {
     _Atomic bool has_spares;               /* has had some: most processes never look */
 } registry;
 
-_Atomic uint32_t hak_heaps;
+_Atomic uint32_t hak_live_heaps;
 
 struct lock *registry_lock(void)
 {
@@ -57,10 +57,12 @@ struct heap *registry_first(void)
     return load_acquire(&registry.all);
 }
 
-uint32_t registry_heaps(void)
+uint32_t registry_live_heaps(void)
 {
-    uint32_t heaps = load_relaxed(&hak_heaps);
-    return heaps != 0 ? heaps : 1; /* the first one may look before it has joined */
+    uint32_t heaps = load_relaxed(&hak_live_heaps);
+    return heaps != 0
+               ? heaps
+               : 1; /* the first may look before it has joined; a borrowed one has no thread */
 }
 
 void registry_each(void (*visit)(struct heap *h, void *context), void *context)
@@ -125,12 +127,18 @@ static struct heap *make_heap(enum heap_state state)
     return h;
 }
 
+/* With the registry's lock held. */
+static void count_live(int32_t more)
+{
+    store_relaxed(&hak_live_heaps, load_relaxed(&hak_live_heaps) + (uint32_t)more);
+}
+
 static void push_all(struct heap *h)
 {
     h->all_next = load_relaxed(&registry.all);
     store_release(&registry.all, h);
-    if (load_relaxed(&h->state) != HEAP_EXPLICIT)
-        store_relaxed(&hak_heaps, load_relaxed(&hak_heaps) + 1);
+    if (load_relaxed(&h->state) == HEAP_LIVE)
+        count_live(1);
 }
 
 /* In the child of a handler that forks within one of these two the list is made anew (registry_restart). Some of it may be
@@ -231,6 +239,8 @@ static struct heap *attach_orphan(void)
     if (!lock_take_if_safe(&registry.lock))
         return NULL;
     struct heap *h = pop(&registry.orphans);
+    if (h != NULL)
+        count_live(1);
     lock_release(&registry.lock);
     if (h == NULL || !lock_take(&h->lock))
         return NULL;
@@ -303,6 +313,7 @@ void registry_abandon(struct heap *h)
     heap_unlock_visited(h);
     if (lock_take_if_safe(&registry.lock)) {
         push_orphan(h, had);
+        count_live(-1);
         atomic_signal_fence(memory_order_seq_cst);
         store_relaxed(&h->passing, NULL);
         lock_release(&registry.lock);
@@ -436,6 +447,7 @@ HAK_COLD void registry_give_explicit(struct heap *h)
 HAK_COLD void registry_restart(bool (*has_no_thread)(struct heap *h))
 {
     registry.orphans = registry.vacant = NULL;
+    store_relaxed(&hak_live_heaps, 1U); /* at most: this thread's, which may be on its way */
     for (struct heap *h = registry_first(); h != NULL; h = h->all_next) {
         if (!has_no_thread(h))
             continue;

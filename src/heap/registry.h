@@ -53,10 +53,10 @@ void registry_note_orphaned(uint32_t class);
 
 /* The heaps one by one, by `all_next`, from the newest on; NULL: there is none. Lock-free; the list only grows. */
 struct heap *registry_first(void);
-/* How many there are, at least 1: as many as there ever were threads at a time. */
-uint32_t registry_heaps(void);
-/* Those in the list; changed under the registry's lock. More are so many that what each keeps for itself adds up (shared.h). */
-extern _Atomic uint32_t hak_heaps __attribute__((visibility("hidden")));
+/* How many of them threads have, at least 1. */
+uint32_t registry_live_heaps(void);
+/* Written under the registry's lock. More than MANY_HEAPS are so many that what each keeps for itself adds up (shared.h). */
+extern _Atomic uint32_t hak_live_heaps __attribute__((visibility("hidden")));
 enum { MANY_HEAPS = 8 };
 /* Calls `visit` for every heap. */
 void registry_each(void (*visit)(struct heap *h, void *context), void *context);

@@ -14,7 +14,7 @@
 
 HAK_INLINE bool heaps_are_many(void)
 {
-    return load_relaxed(&hak_heaps) > MANY_HEAPS;
+    return load_relaxed(&hak_live_heaps) > MANY_HEAPS;
 }
 
 /* Counts a refill of the class that found nothing of the thread's own. Whether they are so few that it should have

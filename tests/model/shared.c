@@ -9,7 +9,7 @@ static void touch_places(void)
 {
     for (int i = 0; i < SHARED_HEAPS; i++)
         (void)registry_shared(i);
-    (void)load_relaxed(&hak_heaps);
+    (void)load_relaxed(&hak_live_heaps);
 }
 
 /* Where the next heaps and their slabs will be. */

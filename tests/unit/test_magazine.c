@@ -7,8 +7,8 @@
 
 static bool has_no_slots;
 static uint32_t heaps = 1;
-uint32_t __wrap_registry_heaps(void);
-uint32_t __wrap_registry_heaps(void)
+uint32_t __wrap_registry_live_heaps(void);
+uint32_t __wrap_registry_live_heaps(void)
 {
     return heaps;
 }

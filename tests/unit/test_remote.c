@@ -162,10 +162,10 @@ static void each_owner_gets_its_own(void **state)
 /* As if there were few heaps, which share nothing. */
 static void alloc_own_as(struct heap *h, size_t size, void **blocks, size_t n)
 {
-    uint32_t heaps = load_relaxed(&hak_heaps);
-    store_relaxed(&hak_heaps, 1U);
+    uint32_t heaps = load_relaxed(&hak_live_heaps);
+    store_relaxed(&hak_live_heaps, 1U);
     alloc_each_as(h, size, blocks, n);
-    store_relaxed(&hak_heaps, heaps);
+    store_relaxed(&hak_live_heaps, heaps);
     assert_ptr_equal(heap_of_word(unit_word(unit_of(blocks[0]))), h);
 }
 

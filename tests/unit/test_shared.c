@@ -60,6 +60,14 @@ static int make_many(void **state)
     return 0;
 }
 
+/* In the child of a fork, of whose threads one is left, which has its heap. */
+static void make_many_again(void)
+{
+    if (load_relaxed(&hak_live_heaps) != 1)
+        _exit(3);
+    (void)make_many(NULL);
+}
+
 static void threads_take_from_one_slab(void **state)
 {
     (void)state;
@@ -245,6 +253,7 @@ static void they_are_shared_in_a_forks_child_as_well(void **state)
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
+        make_many_again();
         free_as(hak_thread.heap, p);
         trim_as(hak_thread.heap);
         void *q = alloc_as(hak_thread.heap, LARGE);
@@ -261,7 +270,7 @@ static void they_are_shared_in_a_forks_child_as_well(void **state)
 static _Noreturn void misuse_and_exit(size_t more, bool twice)
 {
     void *blocks[MANY], *p;
-    now_ms += PERIOD_MS;
+    make_many_again();
     p = front_alloc(SIZE);
     if (!is_shared(p))
         _exit(1);
@@ -290,6 +299,27 @@ static void misuse_is_noticed_at_exit(void **state)
     }
 }
 
+/* As many end as leave few, and begin again. */
+static void ended_threads_count_no_more(void **state)
+{
+    (void)state;
+    uint32_t live = load_relaxed(&hak_live_heaps);
+    while (heaps_are_many())
+        registry_abandon(heaps[--live - 1]);
+    struct heap *h = hak_thread.heap;
+    now_ms += PERIOD_MS;
+    trim_as(h);
+    void *p = alloc_as(h, LARGE);
+    assert_ptr_equal(owner_of(p), h);
+    free_as(h, p);
+    trim_as(h);
+    for (; live <= HEAPS; live++)
+        heaps[live - 1] = new_heap();
+    assert_true(heaps_are_many());
+    assert_true(is_shared(p = alloc_as(h, LARGE)));
+    free_as(h, p);
+}
+
 static int end_all(void **state)
 {
     (void)state;
@@ -311,6 +341,7 @@ int main(void)
         cmocka_unit_test(what_is_to_be_zeros_is),
         cmocka_unit_test(they_are_shared_in_a_forks_child_as_well),
         cmocka_unit_test(misuse_is_noticed_at_exit),
+        cmocka_unit_test(ended_threads_count_no_more),
     };
     int failed = cmocka_run_group_tests(alone, NULL, NULL);
     return failed != 0 ? failed : cmocka_run_group_tests(tests, make_many, end_all);

@@ -21,6 +21,7 @@ enum {
     REST_MIN = UNIT_SIZE / 2, /* ... if it is worth a call, ... */
     REST_IN_MS = 64 << 10,    /* ... and so many bytes in a millisecond, ... */
     REST_AHEAD_MS = 128,      /* ... or of the next ones */
+    ROOM_SHARE = 8, /* of what a block that moves has: address space for it to grow into */
     BITS = 64
 };
 
@@ -170,19 +171,66 @@ static void *make_block(struct cached c, size_t usable, size_t dirty)
  * What lies apart in the cache and is wanted in one piece comes together by moving pages, not bytes: a
  * granule costs one call, where new pages would cost 512 faults. So does what other kinds of memory have free. */
 
-/* LOST: they are where they were, and the place they were to move to could not be mapped again. */
-enum outcome { MOVED, LEFT, LOST };
+/* `done` granules have moved; `lost` ones of the place they were to move to, behind those, could not be mapped again. */
+struct moving {
+    size_t done, lost;
+};
 
-static enum outcome move_granule(size_t from, size_t to)
+/* Than the granule before it. */
+static bool is_another_mapping(size_t granule)
 {
-    void *target = granule_address(to);
-    if (os_move(granule_address(from), GRANULE_SIZE, target, GRANULE_SIZE))
-        return MOVED;
-    /* The target may have been unmapped all the same: then it cannot be purged either, but nor can what is locked. */
-    return os_map_over(target, GRANULE_SIZE) || os_purge(target, GRANULE_SIZE) ||
-                   os_is_mapped(target, GRANULE_SIZE)
-               ? LEFT
-               : LOST;
+    return begins_stretch(granule) || is_moved(granule) != is_moved(granule - 1);
+}
+
+/* From the granule on, as far as is known here. */
+static size_t in_one_mapping(size_t granule, size_t most)
+{
+    size_t n = 1;
+    if (!take_lock())
+        return n;
+    while (n < most && !is_another_mapping(granule + n))
+        n++;
+    release_lock();
+    return n;
+}
+
+/* A move that was refused may have unmapped its target all the same: then it cannot be purged either, but nor can what is locked. */
+static HAK_COLD bool stays_mapped(size_t granule, size_t n)
+{
+    void *at = granule_address(granule);
+    size_t size = n << GRANULE_SHIFT;
+    return os_map_over(at, size) || os_purge(at, size) || os_is_mapped(at, size);
+}
+
+/* Moves n granules, as much at a time as is one mapping. The last ones' takes `more` granules behind them in: at the target, where nothing
+ * is yet. Of one that does not end the move a granule more is asked for, which the next one takes: then the kernel refuses what is not one
+ * mapping, and has done nothing. What keeps its length it moves mapping by mapping (from Linux 6.17 on), and stops half-way if one fails.
+ * docs/decisions/0118 */
+static struct moving move_granules(size_t from, size_t to, size_t n, size_t more)
+{
+    struct moving m = {0, 0};
+    size_t step = in_one_mapping(from, n);
+    while (m.done < n) {
+        bool is_last = m.done + step == n;
+        if (is_last && more == 0 && step > 1) {
+            step--;
+            is_last = false;
+        }
+        size_t at_target = step + (is_last ? more : step > 1);
+        if (os_move(granule_address(from + m.done), step << GRANULE_SHIFT,
+                    granule_address(to + m.done), at_target << GRANULE_SHIFT)) {
+            m.done += step;
+            step = in_one_mapping(from + m.done, n - m.done);
+        } else if (!stays_mapped(to + m.done, at_target)) {
+            m.lost = at_target;
+            return m;
+        } else if (step == 1) {
+            return m;
+        } else {
+            step = (step + 1) / 2;
+        }
+    }
+    return m;
 }
 
 /* What other kinds of memory have freed as a whole. */
@@ -215,18 +263,14 @@ static bool take_dirty(size_t granules, struct cached *c)
     return c->granules != 0;
 }
 
-/* Than the granule before it. */
-static bool is_another_mapping(size_t granule)
-{
-    return begins_stretch(granule) || is_moved(granule) != is_moved(granule - 1);
-}
-
-/* What c's pages left has gone, and they are at `to`. What could not be moved is dropped. */
-static void settle_piece(struct cached c, size_t to, size_t done)
+/* What c's pages left has gone, and they are at `to`, with `more` granules behind them in their mapping. What could not be moved is dropped. */
+static void settle_piece(struct cached c, size_t to, size_t done, size_t more)
 {
     if (take_lock()) {
         for (size_t i = 0; i < done; i++)
             mark(to + i, true, i == 0 || is_another_mapping(c.granule + i));
+        for (size_t i = 0; i < more; i++)
+            mark(to + done + i, true, false);
         unmark_moved(stretch(c.granule, done, 0));
         release_lock();
     }
@@ -236,14 +280,18 @@ static void settle_piece(struct cached c, size_t to, size_t done)
         drop(stretch(c.granule + done, c.granules - done, 0));
 }
 
-/* Of n granules that were just taken from the region one is not mapped any more: they are given up. */
-static HAK_COLD void lose(size_t granule, size_t n, size_t at)
+static HAK_NOINLINE void drop_between(size_t granule, size_t end)
 {
-    region_forget(granule + at, 1);
-    if (at > 0)
-        drop(stretch(granule, at, 0));
-    if (at + 1 < n)
-        drop(stretch(granule + at + 1, n - at - 1, 0));
+    if (granule < end)
+        drop(stretch(granule, end - granule, 0));
+}
+
+/* Of n granules that were just taken from the region some are not mapped any more: all are given up. */
+static HAK_COLD void lose(size_t granule, size_t n, struct moving m)
+{
+    region_forget(granule + m.done, m.lost);
+    drop_between(granule, granule + m.done);
+    drop_between(granule + m.done + m.lost, granule + n);
 }
 
 /* Gives n granules that were just taken from the region pages from the cache, or of what else is free; `*filled`: how
@@ -251,17 +299,19 @@ static HAK_COLD void lose(size_t granule, size_t n, size_t at)
 static bool fill_from_dirty(size_t granule, size_t n, size_t *filled)
 {
     struct cached c;
-    enum outcome last = MOVED;
+    struct moving m = {0, 0};
+    bool all = true;
     *filled = 0;
-    while (*filled < n && last == MOVED && region_can_forget() && take_dirty(n - *filled, &c)) {
-        size_t done = 0, to = granule + *filled;
-        while (done < c.granules && (last = move_granule(c.granule + done, to + done)) == MOVED)
-            done++;
-        *filled += done;
-        settle_piece(c, to, done);
+    while (*filled < n && all && region_can_forget() && take_dirty(n - *filled, &c)) {
+        size_t to = granule + *filled;
+        m = move_granules(c.granule, to, c.granules, 0);
+        *filled += m.done;
+        all = m.done == c.granules;
+        settle_piece(c, to, m.done, 0);
     }
-    if (last == LOST) {
-        lose(granule, n, *filled);
+    if (m.lost != 0) {
+        m.done = *filled;
+        lose(granule, n, m);
         return false;
     }
     if (*filled < n && take_lock()) {
@@ -398,14 +448,19 @@ bool big_free(size_t unit)
         return true; /* in a handler that interrupted this very lock: the block stays */
     bool live = unit_word(unit) == WORD_BIG;
     struct cached gone = stretch(0, 0, 0);
+    size_t room = 0, end = 0; /* that nobody has touched, and the cache has no use for */
     if (live) {
         unit_set_word(unit, WORD_FREED);
         unit_show(unit);
         probe_big_free(s->size);
         account(nothing, extent_of(s), (size_t)0 - 1);
-        gone = cache_put(stretch(unit / GRANULE_UNITS, s->granules, touched_bytes(s)));
+        end = unit / GRANULE_UNITS + s->granules;
+        room = end - s->granules + granules_for(touched_bytes(s));
+        gone = cache_put(
+            stretch(unit / GRANULE_UNITS, granules_for(touched_bytes(s)), touched_bytes(s)));
     }
     release_lock();
+    drop_between(room, end);
     if (gone.granules != 0)
         drop(gone);
     return live;
@@ -429,10 +484,12 @@ HAK_COLD ptrdiff_t big_take_cached(size_t least, size_t *touched)
 
 static void shrink(size_t granule, struct slab *s, size_t granules)
 {
-    struct cached spare = stretch(granule + granules, s->granules - granules, 0);
-    spare.bytes = least_of(spare.granules << GRANULE_SHIFT, touched_bytes(s));
+    size_t touched = granules_for(touched_bytes(s)), end = granule + s->granules;
     s->granules = granules;
-    put_back(spare);
+    if (granules < touched)
+        put_back(
+            stretch(granule + granules, touched - granules, (touched - granules) << GRANULE_SHIFT));
+    drop_between(granule + largest_of(granules, touched), end);
 }
 
 /* Takes granules right behind a block out of the cache; how many. */
@@ -468,50 +525,59 @@ static bool extend_block(size_t granule, struct slab *s, size_t granules, size_t
     return true;
 }
 
-/* The block's first granules have moved, and the next one's place could not be mapped again: back with
+/* The block's first granules have moved, and the next ones' place could not be mapped again: back with
  * them. Nothing else can be done for its content if that fails. */
-static void move_back(size_t granule, size_t to, size_t granules, size_t done)
+static HAK_COLD void move_back(size_t granule, size_t to, size_t granules, struct moving m)
 {
-    for (size_t i = 0; i < done; i++) {
-        if (move_granule(to + i, granule + i) != MOVED)
-            os_fatal("realloc(%p): the kernel moved a part of the block and refuses the rest",
-                     (uintptr_t)granule_address(granule));
-        region_forget(to + i, 1);
-    }
-    region_forget(to + done, 1);
-    if (done + 1 < granules)
-        drop(stretch(to + done + 1, granules - done - 1, 0));
+    if (move_granules(to, granule, m.done, 0).done != m.done)
+        os_fatal("realloc(%p): the kernel moved a part of the block and refuses the rest",
+                 (uintptr_t)granule_address(granule));
+    region_forget(to, m.done + m.lost);
+    drop_between(to + m.done + m.lost, to + granules);
+}
+
+/* With room where address space costs nothing: what has grown grows on. None of it is the block's as a whole (advise). */
+static ptrdiff_t take_place(size_t least, enum big_pages pages, size_t *granules)
+{
+    bool zeroed, is_free = pages != BIG_HUGE && !region_is_counted();
+    *granules = least + (is_free ? least / ROOM_SHARE : 0);
+    ptrdiff_t place = region_take(*granules, GRANULE_SIZE, &zeroed);
+    if (place < 0)
+        place = region_take(*granules = least, GRANULE_SIZE, &zeroed);
+    return place;
 }
 
 /* Moves page tables instead of bytes. */
-static void *move(size_t granule, struct slab *s, size_t granules, size_t usable,
-                  enum big_pages pages)
+static void *move(size_t granule, struct slab *s, size_t least, size_t usable, enum big_pages pages)
 {
-    bool zeroed;
-    enum outcome last = MOVED;
-    size_t old = s->granules, touched = touched_bytes(s), done = 0, filled;
+    size_t granules, old = s->granules, touched = touched_bytes(s), filled;
     if (!region_can_forget() || load_relaxed(&big.moved_count) >= MOVED_MOST)
         return NULL;
-    ptrdiff_t to = region_take(granules, GRANULE_SIZE, &zeroed);
-    if (to < 0)
+    ptrdiff_t place = take_place(least, pages, &granules);
+    if (place < 0)
         return NULL;
-    if (!fill_block((size_t)to, granules, old, usable, pages, &filled)) {
-        drop(stretch((size_t)to, old, 0));
-        return NULL;
-    }
-    while (done < old && (last = move_granule(granule + done, (size_t)to + done)) == MOVED)
-        done++;
-    if (last == LOST) {
-        move_back(granule, (size_t)to, granules, done);
+    size_t to = (size_t)place;
+    if (!fill_from_dirty(to + old, least - old, &filled)) {
+        drop_between(to, to + old);
+        drop_between(to + least, to + granules);
         return NULL;
     }
-    for (size_t i = done; i < old; i++)
-        memcpy(granule_address((size_t)to + i), granule_address(granule + i), GRANULE_SIZE);
+    size_t more = filled == 0 ? granules - old : 0;
+    struct moving m = move_granules(granule, to, old, more);
+    if (m.lost != 0) {
+        move_back(granule, to, granules, m);
+        return NULL;
+    }
+    for (size_t i = m.done; i < old; i++)
+        memcpy(granule_address(to + i), granule_address(granule + i), GRANULE_SIZE);
+    advise(to, granules, old + filled, usable, pages);
+    if (filled != 0)
+        touched = (old + filled) << GRANULE_SHIFT;
     unit_set_word(granule * GRANULE_UNITS, WORD_FREED);
     unit_show(granule * GRANULE_UNITS);
-    settle_piece(stretch(granule, old, 0), (size_t)to, done);
+    settle_piece(stretch(granule, old, 0), to, m.done, m.done == old ? more : 0);
     /* Its old line may be another's by now. */
-    return make_block(stretch((size_t)to, granules, touched), usable, granules);
+    return make_block(stretch(to, granules, touched), usable, granules);
 }
 
 /* A program that takes large blocks, and gives back what it did not need of each, touches the same pages again with the next one. So it
@@ -544,10 +610,10 @@ static void *resize_granules(size_t granule, struct slab *s, size_t granules, si
 {
     if (granules > s->granules && !extend_block(granule, s, granules, usable, pages))
         return move(granule, s, granules, usable, pages);
-    if (granules < s->granules)
+    bool is_shorter = usable < s->size;
+    if (is_shorter && granules < s->granules)
         shrink(granule, s, granules);
     set_touched(s, least_of(granules << GRANULE_SHIFT, touched_bytes(s)));
-    bool is_shorter = usable < s->size;
     s->size = usable;
     if (is_shorter)
         purge_rest(granule, s);

@@ -367,16 +367,20 @@ static void give(size_t first, size_t n, enum granule_state s)
     lock_release(&region.lock);
 }
 
-/* What is limited, as address space, is others' as well. */
-static HAK_COLD bool unmap_if_limited(size_t first, size_t n)
+HAK_COLD bool region_is_counted(void)
 {
-    return (region.is_limited || pressure_counts_mappings()) && region_can_forget() &&
+    return region.is_limited || pressure_counts_mappings();
+}
+
+static HAK_COLD bool unmap_if_counted(size_t first, size_t n)
+{
+    return region_is_counted() && region_can_forget() &&
            os_unmap(granule_address(first), n << GRANULE_SHIFT);
 }
 
 void region_give(size_t first, size_t n, bool zeroed)
 {
-    if (unmap_if_limited(first, n))
+    if (unmap_if_counted(first, n))
         give(first, n, GRANULE_UNMAPPED);
     else
         give(first, n, zeroed ? GRANULE_CLEAN : GRANULE_USED);

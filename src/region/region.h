@@ -103,6 +103,9 @@ void region_give(size_t first, size_t n, bool zeroed);
 void region_forget(size_t first, size_t n);
 bool region_can_forget(void);
 
+/* Address space itself is short: a limit of the process counts it, or the kernel promises no more memory than there is. */
+bool region_is_counted(void);
+
 /* Whether the process began with a limit on its address space. */
 bool region_is_limited(void);
 

@@ -2,12 +2,16 @@
 #include "../strict.h"
 #include "big_blocks.h"
 
+#include <sys/mman.h>
+
 #include "os/os.h"
+#include "pressure/pressure.h"
 #include "region/region.h"
 #include "slab/slab.h"
 
-/* Which of the next moves is refused, and what becomes of its target. */
-static int refused_move = -1;
+/* Which of the next moves is refused, and what becomes of its target; and how many there were. */
+static int refused_move = -1, moves;
+static bool was_refused;
 static enum target { KEPT, LOST, KEPT_UNMAPPABLE } target;
 
 bool __real_os_move(void *from, size_t old, void *to, size_t size);
@@ -17,20 +21,23 @@ bool __wrap_os_map_over(void *at, size_t size);
 
 bool __wrap_os_move(void *from, size_t old, void *to, size_t size)
 {
-    return refused_move-- != 0 && __real_os_move(from, old, to, size);
+    moves++;
+    was_refused = refused_move-- == 0;
+    return !was_refused && __real_os_move(from, old, to, size);
 }
 
 bool __wrap_os_map_over(void *at, size_t size)
 {
-    return target == LOST   ? !os_unmap(at, size)
-           : target == KEPT ? __real_os_map_over(at, size)
-                            : false;
+    return !was_refused || target == KEPT ? __real_os_map_over(at, size)
+           : target == LOST               ? !os_unmap(at, size)
+                                          : false;
 }
 
 static void refuse_move(int number, enum target becomes)
 {
     refused_move = number;
     target = becomes;
+    moves = 0;
 }
 
 static int all_moves(void **state)
@@ -129,36 +136,147 @@ static void a_refused_move_of_a_block_is_a_copy(void **state)
     release(q);
 }
 
+/* A block of three granules that are mappings of their own, which nobody has told the allocator. */
+static char *alloc_split(void)
+{
+    char *p = alloc(6 * MIB);
+    assert_int_equal(madvise(p + GRANULE_SIZE, GRANULE_SIZE, MADV_DONTFORK), 0);
+    return p;
+}
+
 static void move_back_from(int move)
 {
-    char *p;
-    void *place = alloc(40 * MIB); /* where it would go */
-    size_t behind = granule_behind(place, 40 * MIB);
+    void *place = alloc(44 * MIB); /* where it would go, with its room */
+    size_t behind = granule_behind(place, 44 * MIB);
     take_granules(behind, 2);
     release(place);
-    assert_int_equal(big_purge(0), 40 * MIB);
+    assert_int_equal(big_purge(0), 44 * MIB);
     size_t bytes = big_live_bytes();
-    assert_null(resize_with_refusal(&p, move, LOST));
+    char *p = alloc_split();
+    take_granules(granule_behind(p, 6 * MIB), 1);
+    stamp(p, 6 * MIB);
+    refuse_move(move, LOST);
+    assert_null(big_resize(unit_of(p), 40 * MIB, BIG_PLAIN));
     assert_int_equal(big_live_bytes(), bytes + 6 * MIB);
     assert_true(has_stamp(p, 6 * MIB));
     refuse_move(-1, KEPT);
     (void)big_purge(0);
-    void *q = alloc(40 * MIB);
+    void *q = alloc(44 * MIB);
     assert_ptr_equal(q, place); /* all of it can be used again, and nothing else */
     assert_false(region_is_free(behind) || region_is_free(behind + 1));
-    stamp(q, 40 * MIB);
+    stamp(q, 44 * MIB);
     assert_true(has_stamp(p, 6 * MIB));
     release(q);
     release(p);
 }
+
+/* All three at a time, two, one; of the other two both, one; and the last. */
+enum { MOVES_OF_SPLIT = 6 };
 
 static void a_block_moves_back_from_a_lost_place(void **state)
 {
     (void)state;
     if (!region_can_forget())
         skip();
-    for (int move = 0; move < 3; move++) {
+    for (int move = 0; move < MOVES_OF_SPLIT; move++) {
         move_back_from(move);
+        (void)big_purge(0);
+    }
+}
+
+static void what_is_several_mappings_moves_in_parts(void **state)
+{
+    (void)state;
+    if (!region_can_forget())
+        skip();
+    char *p = alloc_split();
+    take_granules(granule_behind(p, 6 * MIB), 1);
+    stamp(p, 6 * MIB);
+    refuse_move(-1, KEPT);
+    char *q = big_resize(unit_of(p), 40 * MIB, BIG_PLAIN);
+    assert_true(q != NULL && q != p);
+    assert_int_equal(moves, MOVES_OF_SPLIT);
+    assert_true(has_stamp(q, 6 * MIB));
+    assert_true(is_zero(q + 6 * MIB, 34 * MIB));
+    stamp(q, 40 * MIB);
+    release(q);
+}
+
+/* Grown to 40 MiB from 32, which it cannot where it is. */
+static char *moved_block(enum big_pages pages)
+{
+    char *p = alloc(32 * MIB);
+    take_granules(granule_behind(p, 32 * MIB), 1);
+    stamp(p, 32 * MIB);
+    refuse_move(-1, KEPT);
+    char *q = big_resize(unit_of(p), 40 * MIB, pages);
+    if (q == NULL && overcommit_is_strict())
+        skip();
+    assert_true(q != NULL && q != p);
+    assert_true(has_stamp(q, 32 * MIB));
+    assert_true(is_zero(q + 32 * MIB, 8 * MIB));
+    return q;
+}
+
+static void a_block_moves_at_once_and_has_room(void **state)
+{
+    (void)state;
+    if (!region_can_forget() || region_is_counted())
+        skip();
+    size_t bytes = big_live_bytes();
+    char *p = moved_block(BIG_PLAIN);
+    assert_int_equal(moves, 1);
+    size_t room = granule_behind(p, 40 * MIB);
+    assert_false(region_is_free(room) || region_is_free(room + 1));
+    take_granules(granule_behind(p, 44 * MIB), 1);
+    assert_int_equal(os_resident_pages(p + 40 * MIB, 4 * MIB), 0);
+    assert_int_equal(big_live_bytes(), bytes + 40 * MIB);
+    assert_ptr_equal(big_resize(unit_of(p), 44 * MIB, BIG_PLAIN), p);
+    assert_int_equal(moves, 1);
+    stamp(p, 44 * MIB);
+    char *q = big_resize(unit_of(p), 46 * MIB, BIG_PLAIN); /* in one mapping still */
+    assert_true(q != NULL && q != p);
+    assert_int_equal(moves, 2);
+    assert_true(has_stamp(q, 44 * MIB));
+    room = granule_behind(q, 46 * MIB);
+    assert_false(region_is_free(room));
+    size_t cached = big_cached_bytes();
+    assert_ptr_equal(big_resize(unit_of(q), 45 * MIB, BIG_PLAIN),
+                     q); /* which gives its room back */
+    assert_true(region_is_free(room) && region_is_free(room + 1));
+    assert_int_equal(big_cached_bytes(), cached);
+    release(q);
+}
+
+/* It has no pages that the next block could use. */
+static void room_is_not_cached(void **state)
+{
+    (void)state;
+    if (!region_can_forget() || region_is_counted())
+        skip();
+    char *p = moved_block(BIG_PLAIN);
+    size_t room = granule_behind(p, 40 * MIB);
+    stamp(p, 40 * MIB);
+    release(p);
+    assert_int_equal(big_cached_bytes(), 40 * MIB);
+    assert_true(region_is_free(room) && region_is_free(room + 1));
+    p = alloc(40 * MIB);
+    assert_int_equal(granule_behind(p, 40 * MIB), room);
+    release(p);
+}
+
+static void room_is_where_it_costs_nothing(void **state)
+{
+    (void)state;
+    if (!region_can_forget())
+        skip();
+    for (int i = 0; i < 2; i++) {
+        bool counted = load_relaxed(&hak_pressure.mappings_count);
+        store_relaxed(&hak_pressure.mappings_count, i == 1 || counted);
+        char *p = moved_block(i == 0 ? BIG_HUGE : BIG_PLAIN);
+        assert_true(region_is_free(granule_behind(p, 40 * MIB)));
+        store_relaxed(&hak_pressure.mappings_count, counted);
+        release(p);
         (void)big_purge(0);
     }
 }
@@ -265,6 +383,10 @@ int main(void)
         cmocka_unit_test_setup(a_lost_place_is_given_up, all_moves),
         cmocka_unit_test_setup(a_refused_move_of_a_block_is_a_copy, all_moves),
         cmocka_unit_test_setup(a_block_moves_back_from_a_lost_place, all_moves),
+        cmocka_unit_test_setup(what_is_several_mappings_moves_in_parts, all_moves),
+        cmocka_unit_test_setup(a_block_moves_at_once_and_has_room, all_moves),
+        cmocka_unit_test_setup(room_is_not_cached, all_moves),
+        cmocka_unit_test_setup(room_is_where_it_costs_nothing, all_moves),
         cmocka_unit_test_setup(a_block_stays_when_its_new_end_is_lost, all_moves),
         cmocka_unit_test_setup(the_old_line_may_be_anothers, all_moves),
         cmocka_unit_test_setup(large_blocks_move_as_often_as_small_ones, all_moves),

@@ -169,11 +169,12 @@ static void *make_block(struct cached c, size_t usable, size_t dirty)
 
 /* ---- pages that move ----
  * What lies apart in the cache and is wanted in one piece comes together by moving pages, not bytes: a
- * granule costs one call, where new pages would cost 512 faults. So does what other kinds of memory have free. */
+ * mapping costs one call, where the new pages of a granule would cost 512 faults. So does what other kinds of memory have free. */
 
-/* `done` granules have moved; `lost` ones of the place they were to move to, behind those, could not be mapped again. */
+/* `done` granules have moved, and `more` ones are part of the last one's mapping; of the place they were to move to `lost` ones behind
+ * those could not be mapped again. */
 struct moving {
-    size_t done, lost;
+    size_t done, more, lost;
 };
 
 /* Than the granule before it. */
@@ -194,41 +195,46 @@ static size_t in_one_mapping(size_t granule, size_t most)
     return n;
 }
 
-/* A move that was refused may have unmapped its target all the same: then it cannot be purged either, but nor can what is locked. */
+/* A move that was refused may have unmapped its target all the same, as a whole: then it cannot be purged either, but nor can what is
+ * locked. */
 static HAK_COLD bool stays_mapped(size_t granule, size_t n)
 {
     void *at = granule_address(granule);
     size_t size = n << GRANULE_SHIFT;
-    return os_map_over(at, size) || os_purge(at, size) || os_is_mapped(at, size);
+    return os_map_over(at, size) || os_purge(at, size) || os_is_mapped(at, GRANULE_SIZE);
 }
 
-/* Moves n granules, as much at a time as is one mapping. The last ones' takes `more` granules behind them in: at the target, where nothing
- * is yet. Of one that does not end the move a granule more is asked for, which the next one takes: then the kernel refuses what is not one
- * mapping, and has done nothing. What keeps its length it moves mapping by mapping (from Linux 6.17 on), and stops half-way if one fails.
- * docs/decisions/0118 */
+/* Moves n granules, as much at a time as is one mapping. The last ones' takes `more` granules behind them in, if the kernel lets it: at the
+ * target, where nothing is yet. Of several that do not end the move a granule more is asked for, which the next ones take: then the kernel
+ * refuses what is not one mapping, and all of it is where it was. What keeps its length it moves mapping by mapping (from Linux 6.17 on),
+ * and stops half-way if one fails. docs/decisions/0118 */
 static struct moving move_granules(size_t from, size_t to, size_t n, size_t more)
 {
-    struct moving m = {0, 0};
+    struct moving m = {0, 0, 0};
     size_t step = in_one_mapping(from, n);
+    bool is_guess = false; /* the marks do not tell all */
     while (m.done < n) {
+        step -= m.done + step == n && more == 0 && step > 1;
         bool is_last = m.done + step == n;
-        if (is_last && more == 0 && step > 1) {
-            step--;
-            is_last = false;
-        }
         size_t at_target = step + (is_last ? more : step > 1);
         if (os_move(granule_address(from + m.done), step << GRANULE_SHIFT,
                     granule_address(to + m.done), at_target << GRANULE_SHIFT)) {
             m.done += step;
-            step = in_one_mapping(from + m.done, n - m.done);
-        } else if (!stays_mapped(to + m.done, at_target)) {
-            m.lost = at_target;
-            return m;
-        } else if (step == 1) {
-            return m;
-        } else {
-            step = (step + 1) / 2;
+            m.more = is_last ? more : 0;
+            step =
+                least_of(in_one_mapping(from + m.done, n - m.done), is_guess ? 2 * step : SIZE_MAX);
+            continue;
         }
+        if (!stays_mapped(to + m.done, at_target)) {
+            m.lost = at_target;
+            break;
+        }
+        if (at_target == 1)
+            break;
+        if (step == 1)
+            more = 0;
+        is_guess = true;
+        step = (step + 1) / 2;
     }
     return m;
 }
@@ -299,7 +305,7 @@ static HAK_COLD void lose(size_t granule, size_t n, struct moving m)
 static bool fill_from_dirty(size_t granule, size_t n, size_t *filled)
 {
     struct cached c;
-    struct moving m = {0, 0};
+    struct moving m = {0, 0, 0};
     bool all = true;
     *filled = 0;
     while (*filled < n && all && region_can_forget() && take_dirty(n - *filled, &c)) {
@@ -529,9 +535,12 @@ static bool extend_block(size_t granule, struct slab *s, size_t granules, size_t
  * them. Nothing else can be done for its content if that fails. */
 static HAK_COLD void move_back(size_t granule, size_t to, size_t granules, struct moving m)
 {
-    if (move_granules(to, granule, m.done, 0).done != m.done)
-        os_fatal("realloc(%p): the kernel moved a part of the block and refuses the rest",
-                 (uintptr_t)granule_address(granule));
+    for (size_t i = 0; i < m.done; i++) {
+        if (!os_move(granule_address(to + i), GRANULE_SIZE, granule_address(granule + i),
+                     GRANULE_SIZE))
+            os_fatal("realloc(%p): the kernel moved a part of the block and refuses the rest",
+                     (uintptr_t)granule_address(granule));
+    }
     region_forget(to, m.done + m.lost);
     drop_between(to + m.done + m.lost, to + granules);
 }
@@ -539,10 +548,11 @@ static HAK_COLD void move_back(size_t granule, size_t to, size_t granules, struc
 /* With room where address space costs nothing: what has grown grows on. None of it is the block's as a whole (advise). */
 static ptrdiff_t take_place(size_t least, enum big_pages pages, size_t *granules)
 {
-    bool zeroed, is_free = pages != BIG_HUGE && !region_is_counted();
+    bool zeroed, is_free = pages != BIG_HUGE && !region_is_counted() &&
+                           load_relaxed(&hak_purges_refused) == 0;
     *granules = least + (is_free ? least / ROOM_SHARE : 0);
     ptrdiff_t place = region_take(*granules, GRANULE_SIZE, &zeroed);
-    if (place < 0)
+    if (place < 0 && *granules > least)
         place = region_take(*granules = least, GRANULE_SIZE, &zeroed);
     return place;
 }
@@ -575,7 +585,7 @@ static void *move(size_t granule, struct slab *s, size_t least, size_t usable, e
         touched = (old + filled) << GRANULE_SHIFT;
     unit_set_word(granule * GRANULE_UNITS, WORD_FREED);
     unit_show(granule * GRANULE_UNITS);
-    settle_piece(stretch(granule, old, 0), to, m.done, m.done == old ? more : 0);
+    settle_piece(stretch(granule, old, 0), to, m.done, m.more);
     /* Its old line may be another's by now. */
     return make_block(stretch(to, granules, touched), usable, granules);
 }

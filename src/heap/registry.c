@@ -127,18 +127,12 @@ static struct heap *make_heap(enum heap_state state)
     return h;
 }
 
-/* With the registry's lock held. */
-static void count_live(int32_t more)
-{
-    store_relaxed(&hak_live_heaps, load_relaxed(&hak_live_heaps) + (uint32_t)more);
-}
-
 static void push_all(struct heap *h)
 {
     h->all_next = load_relaxed(&registry.all);
     store_release(&registry.all, h);
     if (load_relaxed(&h->state) == HEAP_LIVE)
-        count_live(1);
+        add_relaxed(&hak_live_heaps, 1U);
 }
 
 /* In the child of a handler that forks within one of these two the list is made anew (registry_restart). Some of it may be
@@ -239,13 +233,12 @@ static struct heap *attach_orphan(void)
     if (!lock_take_if_safe(&registry.lock))
         return NULL;
     struct heap *h = pop(&registry.orphans);
-    if (h != NULL)
-        count_live(1);
     lock_release(&registry.lock);
     if (h == NULL || !lock_take(&h->lock))
         return NULL;
     forget_warm(h);
     set_state(h, HEAP_LIVE);
+    add_relaxed(&hak_live_heaps, 1U);
     h->tid = hak_thread.id;
     heap_show_thread(h);
     heap_unlock(h);
@@ -305,6 +298,7 @@ void registry_abandon(struct heap *h)
     if (!live_to_warm(h))
         heap_empty_magazines(h, HAND_ALL);
     outbox_flush_all(h);
+    sub_relaxed(&hak_live_heaps, 1U);
     /* First the state, then the inbox: whoever pushes later sees the state. */
     set_state(h, HEAP_ORPHAN);
     heap_show_thread(h);
@@ -313,7 +307,6 @@ void registry_abandon(struct heap *h)
     heap_unlock_visited(h);
     if (lock_take_if_safe(&registry.lock)) {
         push_orphan(h, had);
-        count_live(-1);
         atomic_signal_fence(memory_order_seq_cst);
         store_relaxed(&h->passing, NULL);
         lock_release(&registry.lock);

@@ -55,7 +55,7 @@ void registry_note_orphaned(uint32_t class);
 struct heap *registry_first(void);
 /* How many of them threads have, at least 1. */
 uint32_t registry_live_heaps(void);
-/* Written under the registry's lock. More than MANY_HEAPS are so many that what each keeps for itself adds up (shared.h). */
+/* Changed by adding. More than MANY_HEAPS are so many that what each keeps for itself adds up (shared.h). */
 extern _Atomic uint32_t hak_live_heaps __attribute__((visibility("hidden")));
 enum { MANY_HEAPS = 8 };
 /* Calls `visit` for every heap. */

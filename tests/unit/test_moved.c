@@ -12,7 +12,8 @@
 /* Which of the next moves is refused, and what becomes of its target; and how many there were. */
 static int refused_move = -1, moves;
 static bool was_refused;
-static enum target { KEPT, LOST, KEPT_UNMAPPABLE } target;
+static enum target { KEPT, LOST, LOST_FOR_GOOD, KEPT_UNMAPPABLE, KEPT_LOCKED } target;
+static bool growth_is_refused; /* of the mapping that moves */
 
 bool __real_os_move(void *from, size_t old, void *to, size_t size);
 bool __wrap_os_move(void *from, size_t old, void *to, size_t size);
@@ -22,27 +23,37 @@ bool __wrap_os_map_over(void *at, size_t size);
 bool __wrap_os_move(void *from, size_t old, void *to, size_t size)
 {
     moves++;
-    was_refused = refused_move-- == 0;
-    return !was_refused && __real_os_move(from, old, to, size);
+    bool is_refused = refused_move-- == 0;
+    was_refused = is_refused || (was_refused && target == LOST_FOR_GOOD);
+    return !is_refused && !(growth_is_refused && size > old) && __real_os_move(from, old, to, size);
 }
 
 bool __wrap_os_map_over(void *at, size_t size)
 {
     return !was_refused || target == KEPT ? __real_os_map_over(at, size)
-           : target == LOST               ? !os_unmap(at, size)
+           : target <= LOST_FOR_GOOD      ? !os_unmap(at, size)
                                           : false;
+}
+
+bool __real_os_purge(void *at, size_t size);
+bool __wrap_os_purge(void *at, size_t size);
+bool __wrap_os_purge(void *at, size_t size)
+{
+    return !(was_refused && target == KEPT_LOCKED) && __real_os_purge(at, size);
 }
 
 static void refuse_move(int number, enum target becomes)
 {
     refused_move = number;
     target = becomes;
+    was_refused = false;
     moves = 0;
 }
 
 static int all_moves(void **state)
 {
     refuse_move(-1, KEPT);
+    store_relaxed(&hak_purges_refused, 0U); /* what was lost could not be purged either */
     return empty_cache(state);
 }
 
@@ -136,11 +147,13 @@ static void a_refused_move_of_a_block_is_a_copy(void **state)
     release(q);
 }
 
-/* A block of three granules that are mappings of their own, which nobody has told the allocator. */
+/* A block, filled, of which the second of three granules is a mapping of its own, which nobody has told the allocator. It cannot grow where it is. */
 static char *alloc_split(void)
 {
     char *p = alloc(6 * MIB);
     assert_int_equal(madvise(p + GRANULE_SIZE, GRANULE_SIZE, MADV_DONTFORK), 0);
+    take_granules(granule_behind(p, 6 * MIB), 1);
+    stamp(p, 6 * MIB);
     return p;
 }
 
@@ -153,8 +166,6 @@ static void move_back_from(int move)
     assert_int_equal(big_purge(0), 44 * MIB);
     size_t bytes = big_live_bytes();
     char *p = alloc_split();
-    take_granules(granule_behind(p, 6 * MIB), 1);
-    stamp(p, 6 * MIB);
     refuse_move(move, LOST);
     assert_null(big_resize(unit_of(p), 40 * MIB, BIG_PLAIN));
     assert_int_equal(big_live_bytes(), bytes + 6 * MIB);
@@ -184,14 +195,29 @@ static void a_block_moves_back_from_a_lost_place(void **state)
     }
 }
 
+/* What has moved by one call goes back without more than it had. */
+static void nothing_is_mapped_anew_for_the_way_back(void **state)
+{
+    (void)state;
+    if (!region_can_forget())
+        skip();
+    char *p = alloc(10 * MIB);
+    assert_int_equal(madvise(p + 3 * GRANULE_SIZE, 2 * GRANULE_SIZE, MADV_DONTFORK), 0);
+    take_granules(granule_behind(p, 10 * MIB), 1);
+    stamp(p, 10 * MIB);
+    refuse_move(2, LOST_FOR_GOOD); /* of all, and three, and the rest */
+    assert_null(big_resize(unit_of(p), 40 * MIB, BIG_PLAIN));
+    refuse_move(-1, KEPT);
+    assert_true(has_stamp(p, 10 * MIB));
+    release(p);
+}
+
 static void what_is_several_mappings_moves_in_parts(void **state)
 {
     (void)state;
     if (!region_can_forget())
         skip();
     char *p = alloc_split();
-    take_granules(granule_behind(p, 6 * MIB), 1);
-    stamp(p, 6 * MIB);
     refuse_move(-1, KEPT);
     char *q = big_resize(unit_of(p), 40 * MIB, BIG_PLAIN);
     assert_true(q != NULL && q != p);
@@ -383,6 +409,7 @@ int main(void)
         cmocka_unit_test_setup(a_lost_place_is_given_up, all_moves),
         cmocka_unit_test_setup(a_refused_move_of_a_block_is_a_copy, all_moves),
         cmocka_unit_test_setup(a_block_moves_back_from_a_lost_place, all_moves),
+        cmocka_unit_test_setup(nothing_is_mapped_anew_for_the_way_back, all_moves),
         cmocka_unit_test_setup(what_is_several_mappings_moves_in_parts, all_moves),
         cmocka_unit_test_setup(a_block_moves_at_once_and_has_room, all_moves),
         cmocka_unit_test_setup(room_is_not_cached, all_moves),

@@ -5,6 +5,7 @@
 #include "base/budget.h"
 #include "base/probe.h"
 #include "big/cache.h"
+#include "big/moved.h"
 #include "control/options.h"
 #include "os/os.h"
 #include "pages/pages.h"
@@ -14,42 +15,16 @@
 #include "super/super.h"
 
 enum {
-    MOVED_MOST = 4096, /* stretches, each a mapping or two, of which a process may have 65,530 */
     ADVISED_MOST =
         2048,       /* live blocks with which some may have huge pages; two mappings each at most */
     REST_SHARE = 4, /* of a block's pages: more than that behind its end go back, ... */
     REST_MIN = UNIT_SIZE / 2, /* ... if it is worth a call, ... */
     REST_IN_MS = 64 << 10,    /* ... and so many bytes in a millisecond, ... */
     REST_AHEAD_MS = 128,      /* ... or of the next ones */
-    ROOM_SHARE = 8, /* of what a block that moves has: address space for it to grow into */
-    BITS = 64
+    ROOM_SHARE = 8 /* of what a block that moves has: address space for it to grow into */
 };
 
-#define MAP_WORDS_OF_GRANULES (WINDOW_MAX / GRANULE_SIZE / BITS)
-
-static struct {
-    struct lock lock;
-    _Atomic size_t moved_count; /* bits set in `begins`; written under the lock */
-} big;
-
-/* One bit per granule: its pages were moved there, and so lie in another mapping than what is around. The kernel joins the mappings
- * of what has moved by as much, a stretch; `begins` says where each does. Under the lock. */
-static struct {
-    uint64_t is, begins;
-} moved[MAP_WORDS_OF_GRANULES + 1]; /* what lies behind the last one is looked at */
-
 struct big_counts hak_big;
-
-/* Once each: in ten places they would take more room than all the rest. */
-static HAK_NOINLINE bool take_lock(void)
-{
-    return lock_take_if_safe(&big.lock);
-}
-
-static HAK_NOINLINE void release_lock(void)
-{
-    lock_release(&big.lock);
-}
 
 /* What of a block is in use, and what it has touched behind that. */
 struct extent {
@@ -68,38 +43,6 @@ static void account(struct extent now, struct extent before, size_t blocks)
 
 /* ---- blocks ---- */
 
-static bool is_moved(size_t granule)
-{
-    return (moved[granule / BITS].is >> (granule % BITS) & 1) != 0;
-}
-
-static bool begins_stretch(size_t granule)
-{
-    return (moved[granule / BITS].begins >> (granule % BITS) & 1) != 0;
-}
-
-static void mark(size_t granule, bool is, bool begins)
-{
-    uint64_t bit = (uint64_t)1 << (granule % BITS);
-    add_locked(&big.moved_count, (size_t)begins - (size_t)begins_stretch(granule));
-    moved[granule / BITS].is = (moved[granule / BITS].is & ~bit) | (is ? bit : 0);
-    moved[granule / BITS].begins = (moved[granule / BITS].begins & ~bit) | (begins ? bit : 0);
-}
-
-/* Clears the marks of granules that were moved; whether there were any. What stays of a stretch begins behind them. */
-static bool unmark_moved(struct cached c)
-{
-    bool any = false;
-    size_t end = c.granule + c.granules;
-    for (size_t g = c.granule; g < end; g++) {
-        any |= is_moved(g);
-        mark(g, false, false);
-    }
-    if (is_moved(end))
-        mark(end, true, true);
-    return any;
-}
-
 /* What another kind has left (alloc_whole). */
 static void purge_maps(struct cached c)
 {
@@ -116,11 +59,7 @@ static bool drop(struct cached c)
 {
     void *at = granule_address(c.granule);
     size_t size = c.granules << GRANULE_SHIFT;
-    bool was_moved = false;
-    if (load_relaxed(&big.moved_count) != 0 && take_lock()) {
-        was_moved = unmark_moved(c);
-        release_lock();
-    }
+    bool was_moved = moved_forget(c.granule, c.granules);
     purge_maps(c);
     bool is_gone = !was_moved && os_purge(at, size);
     if (!is_gone && region_can_forget() && os_unmap(at, size)) {
@@ -167,77 +106,7 @@ static void *make_block(struct cached c, size_t usable, size_t dirty)
     return granule_address(c.granule);
 }
 
-/* ---- pages that move ----
- * What lies apart in the cache and is wanted in one piece comes together by moving pages, not bytes: a
- * mapping costs one call, where the new pages of a granule would cost 512 faults. So does what other kinds of memory have free. */
-
-/* `done` granules have moved, and `more` ones are part of the last one's mapping; of the place they were to move to `lost` ones behind
- * those could not be mapped again. */
-struct moving {
-    size_t done, more, lost;
-};
-
-/* Than the granule before it. */
-static bool is_another_mapping(size_t granule)
-{
-    return begins_stretch(granule) || is_moved(granule) != is_moved(granule - 1);
-}
-
-/* From the granule on, as far as is known here. */
-static size_t in_one_mapping(size_t granule, size_t most)
-{
-    size_t n = 1;
-    if (!take_lock())
-        return n;
-    while (n < most && !is_another_mapping(granule + n))
-        n++;
-    release_lock();
-    return n;
-}
-
-/* A move that was refused may have unmapped its target all the same, as a whole: then it cannot be purged either, but nor can what is
- * locked. */
-static HAK_COLD bool stays_mapped(size_t granule, size_t n)
-{
-    void *at = granule_address(granule);
-    size_t size = n << GRANULE_SHIFT;
-    return os_map_over(at, size) || os_purge(at, size) || os_is_mapped(at, GRANULE_SIZE);
-}
-
-/* Moves n granules, as much at a time as is one mapping. The last ones' takes `more` granules behind them in, if the kernel lets it: at the
- * target, where nothing is yet. Of several that do not end the move a granule more is asked for, which the next ones take: then the kernel
- * refuses what is not one mapping, and all of it is where it was. What keeps its length it moves mapping by mapping (from Linux 6.17 on),
- * and stops half-way if one fails. docs/decisions/0118 */
-static struct moving move_granules(size_t from, size_t to, size_t n, size_t more)
-{
-    struct moving m = {0, 0, 0};
-    size_t step = in_one_mapping(from, n);
-    bool is_guess = false; /* the marks do not tell all */
-    while (m.done < n) {
-        step -= m.done + step == n && more == 0 && step > 1;
-        bool is_last = m.done + step == n;
-        size_t at_target = step + (is_last ? more : step > 1);
-        if (os_move(granule_address(from + m.done), step << GRANULE_SHIFT,
-                    granule_address(to + m.done), at_target << GRANULE_SHIFT)) {
-            m.done += step;
-            m.more = is_last ? more : 0;
-            step =
-                least_of(in_one_mapping(from + m.done, n - m.done), is_guess ? 2 * step : SIZE_MAX);
-            continue;
-        }
-        if (!stays_mapped(to + m.done, at_target)) {
-            m.lost = at_target;
-            break;
-        }
-        if (at_target == 1)
-            break;
-        if (step == 1)
-            more = 0;
-        is_guess = true;
-        step = (step + 1) / 2;
-    }
-    return m;
-}
+/* ---- pages that come from elsewhere ---- */
 
 /* What other kinds of memory have freed as a whole. */
 static struct cached take_whole(void)
@@ -255,11 +124,11 @@ static struct cached take_whole(void)
 static bool take_dirty(size_t granules, struct cached *c)
 {
     *c = stretch(0, 0, 0);
-    if (load_relaxed(&big.moved_count) >= MOVED_MOST)
+    if (moved_too_often())
         return false;
-    if (load_relaxed(&hak_big.cached_bytes) != 0 && take_lock()) {
+    if (load_relaxed(&hak_big.cached_bytes) != 0 && big_take_lock()) {
         *c = cache_take_piece(granules);
-        release_lock();
+        big_release_lock();
     }
     if (c->granules != 0)
         return true;
@@ -269,27 +138,19 @@ static bool take_dirty(size_t granules, struct cached *c)
     return c->granules != 0;
 }
 
-/* What c's pages left has gone, and they are at `to`, with `more` granules behind them in their mapping. What could not be moved is dropped. */
-static void settle_piece(struct cached c, size_t to, size_t done, size_t more)
-{
-    if (take_lock()) {
-        for (size_t i = 0; i < done; i++)
-            mark(to + i, true, i == 0 || is_another_mapping(c.granule + i));
-        for (size_t i = 0; i < more; i++)
-            mark(to + done + i, true, false);
-        unmark_moved(stretch(c.granule, done, 0));
-        release_lock();
-    }
-    if (done > 0)
-        region_forget(c.granule, done);
-    if (done < c.granules)
-        drop(stretch(c.granule + done, c.granules - done, 0));
-}
-
 static HAK_NOINLINE void drop_between(size_t granule, size_t end)
 {
     if (granule < end)
         drop(stretch(granule, end - granule, 0));
+}
+
+/* What c's pages left has gone, and they are at `to`. What could not be moved is dropped. */
+static void settle_piece(struct cached c, size_t to, struct moving m)
+{
+    moved_note(c.granule, to, m);
+    if (m.done > 0)
+        region_forget(c.granule, m.done);
+    drop_between(c.granule + m.done, c.granule + c.granules);
 }
 
 /* Of n granules that were just taken from the region some are not mapped any more: all are given up. */
@@ -313,16 +174,16 @@ static bool fill_from_dirty(size_t granule, size_t n, size_t *filled)
         m = move_granules(c.granule, to, c.granules, 0);
         *filled += m.done;
         all = m.done == c.granules;
-        settle_piece(c, to, m.done, 0);
+        settle_piece(c, to, m);
     }
     if (m.lost != 0) {
         m.done = *filled;
         lose(granule, n, m);
         return false;
     }
-    if (*filled < n && take_lock()) {
+    if (*filled < n && big_take_lock()) {
         add_locked(&hak_big.fresh_bytes, (n - *filled) << GRANULE_SHIFT);
-        release_lock();
+        big_release_lock();
     }
     return true;
 }
@@ -332,9 +193,9 @@ static bool fill_from_dirty(size_t granule, size_t n, size_t *filled)
 static void put_back(struct cached c)
 {
     struct cached gone = c;
-    if (take_lock()) {
+    if (big_take_lock()) {
         gone = cache_put(c);
-        release_lock();
+        big_release_lock();
     }
     if (gone.granules != 0)
         drop(gone);
@@ -391,14 +252,14 @@ static bool extend(struct cached *c, size_t granules, size_t usable, enum big_pa
 static void *alloc_cached(size_t granules, size_t alignment, size_t usable, enum big_pages pages)
 {
     struct cached c;
-    if (load_relaxed(&hak_big.cached_bytes) == 0 || !take_lock())
+    if (load_relaxed(&hak_big.cached_bytes) == 0 || !big_take_lock())
         return NULL;
     size_t dirty = granules;
     bool found = cache_take_fitting(granules, alignment, &c);
     bool shorter = !found && alignment <= GRANULE_SIZE;
     if (shorter)
         c = cache_take_piece(SIZE_MAX);
-    release_lock();
+    big_release_lock();
     if (shorter && c.granules != 0)
         found = extend(&c, granules, usable, pages, &dirty);
     return found ? make_block(c, usable, dirty) : NULL;
@@ -450,7 +311,7 @@ void *big_alloc(size_t size, size_t alignment, enum big_pages pages, bool *zeroe
 bool big_free(size_t unit)
 {
     struct slab *s = slab_at(unit);
-    if (!take_lock())
+    if (!big_take_lock())
         return true; /* in a handler that interrupted this very lock: the block stays */
     bool live = unit_word(unit) == WORD_BIG;
     struct cached gone = stretch(0, 0, 0);
@@ -465,7 +326,7 @@ bool big_free(size_t unit)
         gone = cache_put(
             stretch(unit / GRANULE_UNITS, granules_for(touched_bytes(s)), touched_bytes(s)));
     }
-    release_lock();
+    big_release_lock();
     drop_between(room, end);
     if (gone.granules != 0)
         drop(gone);
@@ -475,11 +336,11 @@ bool big_free(size_t unit)
 /* One that was moved stays, as it is known here alone that it is a mapping of its own. */
 HAK_COLD ptrdiff_t big_take_cached(size_t least, size_t *touched)
 {
-    if (load_relaxed(&hak_big.cached_bytes) < least || !take_lock())
+    if (load_relaxed(&hak_big.cached_bytes) < least || !big_take_lock())
         return REGION_NONE;
     struct cached c = cache_take_piece(1);
-    bool will_do = c.granules != 0 && c.bytes >= least && !is_moved(c.granule);
-    release_lock();
+    bool will_do = c.granules != 0 && c.bytes >= least && !moved_is(c.granule);
+    big_release_lock();
     if (!will_do && c.granules != 0)
         put_back(c);
     *touched = c.bytes;
@@ -502,10 +363,10 @@ static void shrink(size_t granule, struct slab *s, size_t granules)
 static size_t take_behind(size_t granule, size_t granules)
 {
     size_t taken = 0;
-    if (load_relaxed(&hak_big.cached_bytes) == 0 || !take_lock())
+    if (load_relaxed(&hak_big.cached_bytes) == 0 || !big_take_lock())
         return 0;
     taken = cache_take_at(granule, granules);
-    release_lock();
+    big_release_lock();
     return taken;
 }
 
@@ -561,7 +422,7 @@ static ptrdiff_t take_place(size_t least, enum big_pages pages, size_t *granules
 static void *move(size_t granule, struct slab *s, size_t least, size_t usable, enum big_pages pages)
 {
     size_t granules, old = s->granules, touched = touched_bytes(s), filled;
-    if (!region_can_forget() || load_relaxed(&big.moved_count) >= MOVED_MOST)
+    if (!region_can_forget() || moved_too_often())
         return NULL;
     ptrdiff_t place = take_place(least, pages, &granules);
     if (place < 0)
@@ -585,7 +446,7 @@ static void *move(size_t granule, struct slab *s, size_t least, size_t usable, e
         touched = (old + filled) << GRANULE_SHIFT;
     unit_set_word(granule * GRANULE_UNITS, WORD_FREED);
     unit_show(granule * GRANULE_UNITS);
-    settle_piece(stretch(granule, old, 0), to, m.done, m.more);
+    settle_piece(stretch(granule, old, 0), to, m);
     /* Its old line may be another's by now. */
     return make_block(stretch(to, granules, touched), usable, granules);
 }
@@ -649,22 +510,17 @@ size_t big_purge(size_t keep)
 {
     size_t before = load_relaxed(&hak_big.cached_bytes), dropped = 0, bytes = 0;
     while (load_relaxed(&hak_big.cached_bytes) > keep && dropped < before - keep) {
-        if (!take_lock())
+        if (!big_take_lock())
             break;
         struct cached c = stretch(0, 0, 0);
         size_t cached = load_relaxed(&hak_big.cached_bytes);
         if (cached > keep)
             c = cache_take_oldest(cached - keep);
-        release_lock();
+        big_release_lock();
         if (c.granules == 0)
             break;
         dropped += c.bytes;
         bytes += drop(c) ? c.bytes : 0;
     }
     return bytes;
-}
-
-struct lock *big_lock(void)
-{
-    return &big.lock;
 }

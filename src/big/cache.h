@@ -1,11 +1,11 @@
 /* BigCache ("Whale cache"): stretches of granules that big blocks have left and that keep their pages, for the next
  * ones. Bounded in number by the setting `whale_capacity`, in bytes by whoever purges.
  *
- * Everything here with the lock of big.c held, which also guards hak_big. Calls: nothing. Called by: big. */
+ * Everything here with the lock of big blocks held (moved.h). Calls: nothing. Called by: big. */
 #ifndef HAK_CACHE_H
 #define HAK_CACHE_H
 
-#include "big/big.h"
+#include "big/moved.h"
 
 struct cached {
     size_t granule;
@@ -23,12 +23,6 @@ HAK_INLINE struct cached stretch(size_t granule, size_t granules, size_t bytes)
 HAK_INLINE size_t granules_for(size_t size)
 {
     return (size + GRANULE_SIZE - 1) >> GRANULE_SHIFT;
-}
-
-/* Numbers that the lock guards need no read-modify-write. */
-HAK_INLINE void add_locked(_Atomic size_t *number, size_t n)
-{
-    store_relaxed(number, load_relaxed(number) + n);
 }
 
 /* So many granules, the first at a multiple of `alignment`, of the shortest stretch that has them. False: none has. */

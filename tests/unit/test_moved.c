@@ -228,6 +228,41 @@ static void what_is_several_mappings_moves_in_parts(void **state)
     release(q);
 }
 
+/* All of a block that is refused the whole move moves in parts, and is not copied: where it was nothing is left. */
+static void move_in_spite_of(int refused, bool growth)
+{
+    char *p = alloc_split();
+    size_t granule = unit_of(p) / GRANULE_UNITS;
+    refuse_move(refused, KEPT_LOCKED);
+    growth_is_refused = growth;
+    char *q = big_resize(unit_of(p), 40 * MIB, BIG_PLAIN);
+    growth_is_refused = false;
+    refuse_move(-1, KEPT);
+    assert_true(q != NULL && q != p);
+    assert_true(region_is_free(granule) && region_is_free(granule + 2));
+    assert_false(os_is_mapped(p, GRANULE_SIZE) || os_is_mapped(p + 2 * GRANULE_SIZE, GRANULE_SIZE));
+    assert_true(has_stamp(q, 6 * MIB));
+    assert_true(is_zero(q + 6 * MIB, 34 * MIB));
+    stamp(q, 40 * MIB);
+    release(q);
+}
+
+static void a_place_that_is_locked_is_not_lost(void **state)
+{
+    (void)state;
+    if (!region_can_forget())
+        skip();
+    move_in_spite_of(0, false);
+}
+
+static void growth_that_is_refused_is_done_without(void **state)
+{
+    (void)state;
+    if (!region_can_forget())
+        skip();
+    move_in_spite_of(-1, true);
+}
+
 /* Grown to 40 MiB from 32, which it cannot where it is. */
 static char *moved_block(enum big_pages pages)
 {
@@ -291,20 +326,27 @@ static void room_is_not_cached(void **state)
     release(p);
 }
 
+static void move_without_room(enum big_pages pages)
+{
+    char *p = moved_block(pages);
+    assert_true(region_is_free(granule_behind(p, 40 * MIB)));
+    release(p);
+    (void)big_purge(0);
+}
+
 static void room_is_where_it_costs_nothing(void **state)
 {
     (void)state;
     if (!region_can_forget())
         skip();
-    for (int i = 0; i < 2; i++) {
-        bool counted = load_relaxed(&hak_pressure.mappings_count);
-        store_relaxed(&hak_pressure.mappings_count, i == 1 || counted);
-        char *p = moved_block(i == 0 ? BIG_HUGE : BIG_PLAIN);
-        assert_true(region_is_free(granule_behind(p, 40 * MIB)));
-        store_relaxed(&hak_pressure.mappings_count, counted);
-        release(p);
-        (void)big_purge(0);
-    }
+    move_without_room(BIG_HUGE);
+    store_relaxed(&hak_purges_refused, 1U);
+    move_without_room(BIG_PLAIN);
+    store_relaxed(&hak_purges_refused, 0U);
+    bool counted = load_relaxed(&hak_pressure.mappings_count);
+    store_relaxed(&hak_pressure.mappings_count, true);
+    move_without_room(BIG_PLAIN);
+    store_relaxed(&hak_pressure.mappings_count, counted);
 }
 
 /* What happens as soon as granules have been given away, once. */
@@ -411,6 +453,8 @@ int main(void)
         cmocka_unit_test_setup(a_block_moves_back_from_a_lost_place, all_moves),
         cmocka_unit_test_setup(nothing_is_mapped_anew_for_the_way_back, all_moves),
         cmocka_unit_test_setup(what_is_several_mappings_moves_in_parts, all_moves),
+        cmocka_unit_test_setup(a_place_that_is_locked_is_not_lost, all_moves),
+        cmocka_unit_test_setup(growth_that_is_refused_is_done_without, all_moves),
         cmocka_unit_test_setup(a_block_moves_at_once_and_has_room, all_moves),
         cmocka_unit_test_setup(room_is_not_cached, all_moves),
         cmocka_unit_test_setup(room_is_where_it_costs_nothing, all_moves),

@@ -182,10 +182,13 @@ static HAK_COLD struct magazine *any_magazine(struct heap *h)
     return magazine_of(h, (first + i) % CLASS_COUNT);
 }
 
+/* Instead of a sum: all went back, since the class had fallen to few blocks (magazine_falls). No sum of blocks is odd. */
+#define FALLEN ((uintptr_t)1)
+
 /* How many of the oldest blocks that a spill leaves have to be taken in one go for a swing. */
 static uint32_t depth_of_swing(const struct magazine *m, uint32_t class)
 {
-    uint32_t kept = m->cap - batch_most(m->cap, class) + 1, depth = m->cap / SWING_SHARE;
+    uint32_t kept = m->cap - flush_most(m->cap, class) + 1, depth = m->cap / SWING_SHARE;
     return kept < SWING_MIN ? kept : depth < SWING_MIN ? SWING_MIN : depth;
 }
 
@@ -199,14 +202,17 @@ static uintptr_t sum_of_oldest(const struct magazine *m, uint32_t class)
  * pushing overwrites it, so the slots tell, without a count on the fast path. If so, more blocks
  * came back than the magazine could take and more were wanted than it had: they swing wider than it is
  * long. Where frees and requests are mixed a magazine runs full and dry as well, but rarely, and a longer
- * one would gain little. */
+ * one would gain little. After a fall it is dry at once; then more were wanted once refills have come to their full size without
+ * a flush in between. */
 static void note_swing(struct heap *h, uint32_t class)
 {
     struct magazine *m = magazine_of(h, class);
     struct class_slabs *c = &h->classes[class];
     if (c->spilled == 0)
         return;
-    bool swung = sum_of_oldest(m, class) == c->spilled;
+    if (c->spilled == FALLEN && m->batch < refill_most(m->cap, class))
+        return;
+    bool swung = c->spilled == FALLEN || sum_of_oldest(m, class) == c->spilled;
     c->spilled = 0;
     if (swung && HAK_UNLIKELY(option(magazines) == MAGAZINES_SHUFFLED))
         m = any_magazine(h);
@@ -247,6 +253,16 @@ void adjust_slots(struct heap *h, uint32_t class)
     if (wanted > hak_classes[class].slots)
         log_growth(m, class, wanted);
     exchange_slots(h, class, slots, wanted);
+}
+
+void magazine_falls(struct heap *h, uint32_t class)
+{
+    struct magazine *m = magazine_of(h, class);
+    if (!magazine_is_open(m))
+        return;
+    empty_magazine(h, class);
+    if (counts_swings(m, class))
+        h->classes[class].spilled = FALLEN;
 }
 
 void note_spill(struct heap *h, uint32_t class)

@@ -327,7 +327,7 @@ HAK_INLINE size_t put_each(struct heap *h, uint32_t class, void *const *blocks, 
                            bool one_unit)
 {
     uintptr_t mine = (uintptr_t)magazine_of(h, class);
-    size_t put = 0, row = ROW_LONG;
+    size_t put = 0, alone = 0;
     while (n > 0) {
         void *p = blocks[n - 1];
         size_t unit = unit_of(p);
@@ -335,12 +335,14 @@ HAK_INLINE size_t put_each(struct heap *h, uint32_t class, void *const *blocks, 
         if (HAK_UNLIKELY(word != mine)) {
             return_foreign(h, word, p);
             n--;
-        } else if (one_unit && is_row(unit, blocks, n, row)) {
-            row = put_row(h, unit, blocks, n);
-            n -= row;
+        } else if (one_unit && alone == 0 && is_row(unit, blocks, n)) {
+            n -= put_row(h, unit, blocks, n);
         } else {
-            put_block(h, class, one_unit ? unit : slab_first_unit(unit), p);
-            row = 0;
+            if (one_unit)
+                put_block_of_unit(h, class, unit, p);
+            else
+                put_block(h, class, slab_first_unit(unit), p);
+            alone = (alone + 1) % ROW_NEXT;
             put++;
             n--;
         }

@@ -74,7 +74,7 @@ struct class_slabs {
     uint32_t purged;   /* of these, pages that went back and were not needed since */
     uint32_t witness;  /* unit index + 1 of the slab that tells (fresh.h); 0: none yet */
     size_t used;       /* blocks handed out of all of them */
-    uintptr_t spilled; /* sum of what the last spill left in the magazine; 0: not counted since */
+    uintptr_t spilled; /* what the last spill left (capacity.c); 0: not noted since */
     uint32_t kept; /* the one slab of which no block is used, unit index + 1, that stays; 0: none */
     uint8_t active;  /* refilled or flushed: a bit for each hand, until that next comes by */
     bool taken : 1;  /* blocks were taken from its slabs or shared ones since the last sweep */

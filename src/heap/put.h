@@ -42,15 +42,28 @@ HAK_INLINE void put_block(struct heap *h, uint32_t class, size_t unit, void *p)
     slab_unuse(h, s, 1);
 }
 
-/* Whether the last of n blocks, which lies in the unit, seems to end a long row of such blocks. `before`: how long the row was
- * that has just ended; at first ROW_LONG. After a short one none is looked for: where blocks of few slabs are mixed, each look
- * is one that the processor guesses wrong. */
-enum { ROW_LONG = 8 };
-HAK_INLINE bool is_row(size_t unit, void *const *blocks, size_t n, size_t before)
+/* The same for a slab of one unit. */
+HAK_INLINE void put_block_of_unit(struct heap *h, uint32_t class, size_t unit, void *p)
 {
-    return before >= ROW_LONG && n >= ROW_LONG && unit_of(blocks[n - 2]) == unit &&
+    struct slab *s = slab_at(unit);
+    struct block_place place =
+        class_block_place(&hak_classes[class], (uintptr_t)p & (UNIT_SIZE - 1));
+    slab_put_checked(s, class, slab_word_of(unit, class, place.index), p, place.index,
+                     place.starts);
+    slab_unuse(h, s, 1);
+}
+
+/* Whether the last of n blocks, which lies in the unit, seems to end a long row of such blocks. */
+enum { ROW_LONG = 8 };
+HAK_INLINE bool is_row(size_t unit, void *const *blocks, size_t n)
+{
+    return n >= ROW_LONG && unit_of(blocks[n - 2]) == unit &&
            unit_of(blocks[n - ROW_LONG / 2]) == unit && unit_of(blocks[n - ROW_LONG]) == unit;
 }
+
+/* After blocks that are none, one is looked for again at each so many. Where blocks of few slabs are mixed, each look is one that
+ * the processor guesses wrong. */
+enum { ROW_NEXT = 32 };
 
 /* To a slab of one unit, the heap's: the last of n blocks, which lies there, and of those before it as many as lie there in a
  * row; and off the heap's sums. Returns how many. */

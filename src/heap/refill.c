@@ -14,7 +14,6 @@
 
 enum {
     BATCH_FIRST = 4,       /* blocks of a magazine's first refill, doubled at each */
-    REFILL_MAX = 128,      /* at most, however long the magazine: somebody waits for it */
     GROWN_MIN = 512 << 10, /* growth by so much is followed by a sweep, or ... */
     GROWN_SHARE = 32,      /* ... by this share of what is in use */
     SPARSE_SHARE = 8,      /* a class is sparse below one eighth of its blocks in use ... */
@@ -80,9 +79,7 @@ static bool worth_a_refill(uint32_t class)
 
 static uint32_t next_batch(struct magazine *m, uint32_t class)
 {
-    uint32_t most = batch_most(m->cap, class);
-    if (most > REFILL_MAX)
-        most = REFILL_MAX;
+    uint32_t most = refill_most(m->cap, class);
     uint32_t batch = m->batch != 0 ? 2U * m->batch : BATCH_FIRST;
     m->batch = (uint8_t)(batch < most ? batch : most);
     return m->batch;
@@ -223,7 +220,7 @@ static void spill(struct heap *h, uint32_t class, void *p)
         heap_changed(h, class);
         return;
     }
-    uint32_t batch = batch_most(m->cap, class), keep = m->cap - batch;
+    uint32_t batch = flush_most(m->cap, class), keep = m->cap - batch;
     heap_put_all(h, class, slots + keep, batch);
     memmove(slots + batch, slots, keep * sizeof *slots);
     slots[batch - 1] = p;
@@ -241,7 +238,7 @@ static void flush_own(struct heap *h, uint32_t class, void *p)
         flush_all(h);
     } else if (is_sparse(h, class)) {
         count(h, COUNTER_flush_sparse, 1);
-        empty_magazine(h, class);
+        magazine_falls(h, class);
     }
     h->classes[class].active = HANDS;
     if (magazine_takes(magazine_of(h, class)))

@@ -145,10 +145,11 @@ HAK_INLINE uint32_t receive(struct reception *r, void *const *blocks, uint32_t n
     } else if (r->own && magazine_push(magazine_of(r->heap, class), p)) {
         r->in_magazine++;
         heap_changed(r->heap, class);
-    } else if (class < FIRST_OF_UNITS && is_row(unit, blocks, n, before)) {
+    } else if (class < FIRST_OF_UNITS && before >= ROW_LONG && is_row(unit, blocks, n)) {
         return (uint32_t)put_row(r->heap, unit, blocks, n);
     } else if (HAK_LIKELY(class < FIRST_OF_UNITS)) {
-        put_counted(r->heap, class, unit, p);
+        class_unuse(r->heap, class, 1);
+        put_block_of_unit(r->heap, class, unit, p);
     } else {
         heap_put(r->heap, slab_of_unit(unit), p);
     }

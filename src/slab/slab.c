@@ -75,84 +75,31 @@ void slab_restart(struct slab *s)
     s->carved = 0;
 }
 
-/* Index of the block that starts at an offset, which may be any number, if it is below `carved`; else that. */
-HAK_INLINE uint32_t index_below(const struct class_info *c, size_t offset, uint32_t carved)
-{
-    uint32_t index = class_block_index(c, offset);
-    return index < carved && (size_t)index * c->size == offset ? index : carved;
-}
-
 static bool is_free(const struct slab *s, const uint64_t *map, uint32_t index)
 {
     return index >= s->carved || (map[index / 64] >> (index % 64) & 1) != 0;
 }
 
-/* The last of n blocks and those before it, as long as they move the frontier. Returns how many are left. */
-static size_t put_at_frontier(struct slab *s, const uint64_t *map, void *const *blocks, size_t n)
-{
-    size_t size = hak_classes[s->class].size;
-    const char *last = slab_frontier(s) - size;
-    uint32_t index = s->carved - 1;
-    for (; n > 0 && s->carved > 0 && blocks[n - 1] == last; n--, last -= size, index--) {
-        if (s->freed != 0 && is_free(s, map, index))
-            break;
-        s->carved = index;
-    }
-    return n;
-}
-
-/* One at the frontier that comes later has its bit set like any other. The loop has what it changes in variables, a word of the
- * map as long as blocks of it come, so that none waits for what the one before it has stored. */
-size_t slab_put_row(struct slab *s, void *const *blocks, size_t n)
-{
-    const struct class_info c = hak_classes[s->class];
-    const char *base = unit_address(slab_unit(s));
-    uint64_t *map = slab_map(s);
-    size_t first = put_at_frontier(s, map, blocks, n), left = first;
-    if (first == 0)
-        return n; /* and the map stays untouched */
-    uint32_t carved = s->carved, least = UINT32_MAX, at = 0;
-    uint64_t word = map[at];
-    for (; left > 0; left--) {
-        uint32_t index = index_below(&c, (size_t)((char *)blocks[left - 1] - base), carved);
-        if (index == carved)
-            break;
-        if (index / 64 != at) {
-            map[at] = word;
-            at = index / 64;
-            word = map[at];
-        }
-        uint64_t bit = (uint64_t)1 << (index % 64);
-        if ((word & bit) != 0)
-            break;
-        word |= bit;
-        if (least > index)
-            least = index;
-    }
-    map[at] = word;
-    s->freed += (uint32_t)(first - left);
-    if (s->lowest > least / 64)
-        s->lowest = least / 64;
-    return n - left;
-}
-
 static uint32_t take_freed(struct slab *s, void **out, uint32_t n)
 {
+    if (s->freed == 0)
+        return 0;
     uint64_t *map = slab_map(s);
-    char *base = slab_base(s);
     size_t size = hak_classes[s->class].size;
-    uint32_t taken = 0, wanted = n < s->freed ? n : s->freed, word = s->lowest;
-    for (; taken < wanted; word++) {
+    uint32_t wanted = n < s->freed ? n : s->freed, word = s->lowest;
+    char *base = slab_base(s) + (size_t)word * 64 * size;
+    void **end = out + wanted;
+    for (; out != end; word++, base += 64 * size) {
         uint64_t bits = map[word];
-        for (; bits != 0 && taken < wanted; bits &= bits - 1)
-            out[taken++] = base + (word * 64 + lowest_bit(bits)) * size;
+        for (; bits != 0 && out != end; bits &= bits - 1)
+            *out++ = base + lowest_bit(bits) * size;
         map[word] = bits;
         s->lowest = word;
     }
-    s->freed -= taken;
+    s->freed -= wanted;
     if (s->freed == 0)
         s->lowest = UINT32_MAX;
-    return taken;
+    return wanted;
 }
 
 uint32_t slab_take(struct slab *s, void **out, uint32_t n)

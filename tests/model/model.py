@@ -31,7 +31,7 @@ SOURCES = [
     "os/lock.c", "heap/remote.c", "heap/registry.c", "heap/fork.c", "heap/heap.c",
     "heap/fresh.c", "heap/capacity.c", "heap/refill.c", "heap/shared.c", "heap/slots.c",
     "heap/show.c", "heap/explicit.c", "heap/lease.c", "region/free_map.c", "region/arrays.c",
-    "slab/slab.c", "live/live.c",
+    "slab/row.c", "slab/slab.c", "live/live.c",
 ]  # fmt: skip
 FLAGS = [
     "-std=gnu11", "-O1", "-g", "-fPIC", "-fvisibility=hidden", "-ffunction-sections",

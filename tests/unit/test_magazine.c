@@ -161,7 +161,7 @@ static void slots_are_disjoint_and_come_again(void **state)
 
 /* ---- length ---- */
 
-enum { BLOCKS = 600 };
+enum { BLOCKS = 600, SWING_MIXED = 9000 };
 
 static uint32_t capacity(uint32_t class)
 {
@@ -229,6 +229,47 @@ static void a_magazine_grows_until_a_swing_fits(void **state)
         swing(class, SWING);
     assert_int_equal(counted(heap, COUNTER_refill), refills);
     assert_int_equal(counted(heap, COUNTER_flush), flushes);
+    give_all_back(class);
+}
+
+/* The same, slab by slab mixed: all slabs stay until the last blocks. */
+static void swing_mixed(uint32_t class)
+{
+    enum { STEP = 4001 }; /* has no divisor in common with SWING_MIXED */
+    static void *blocks[SWING_MIXED];
+    for (size_t i = 0; i < SWING_MIXED; i++)
+        blocks[i] = alloc(class);
+    for (size_t i = 0; i < SWING_MIXED; i++)
+        release(blocks[i * STEP % SWING_MIXED]);
+}
+
+/* Where few blocks of many slabs are left, all go back before the magazine runs dry. */
+static void what_falls_and_grows_again_swings(void **state)
+{
+    (void)state;
+    enum { TURNS = 40 };
+    uint32_t class = class_for(80);
+    forget_slots();
+    uint64_t sparse = counted(heap, COUNTER_flush_sparse);
+    for (int i = 0; i < TURNS; i++)
+        swing_mixed(class);
+    assert_true(counted(heap, COUNTER_flush_sparse) >= sparse + TURNS);
+    assert_int_equal(capacity(class), 1024);
+    give_all_back(class);
+}
+
+static void what_falls_and_stays_low_makes_no_long_magazine(void **state)
+{
+    (void)state;
+    enum { TURNS = 400 };
+    uint32_t class = class_for(80), slots = hak_classes[class].slots;
+    forget_slots();
+    swing_mixed(class);
+    for (int i = 0; i < TURNS; i++) {
+        swing(class, slots / 2);
+        assert_at(magazine_of(heap, class)->swings <= 1, i);
+    }
+    assert_int_equal(capacity(class), slots);
     give_all_back(class);
 }
 
@@ -577,6 +618,8 @@ int main(void)
         cmocka_unit_test(slots_are_disjoint_and_come_again),
         cmocka_unit_test(magazines_grow_to_their_bound),
         cmocka_unit_test(a_magazine_grows_until_a_swing_fits),
+        cmocka_unit_test(what_falls_and_grows_again_swings),
+        cmocka_unit_test(what_falls_and_stays_low_makes_no_long_magazine),
         cmocka_unit_test(a_queue_beside_a_swing_does_not_hide_it),
         cmocka_unit_test(long_magazines_of_small_blocks_have_the_whole_budget),
         cmocka_unit_test(long_magazines_of_larger_blocks_have_half_of_the_budget),

@@ -124,6 +124,19 @@ static void starts_agree_with_a_division(void **state)
     }
 }
 
+static void places_in_a_unit_agree_with_a_division(void **state)
+{
+    (void)state;
+    for (uint32_t class = 0; class < FIRST_OF_UNITS; class ++) {
+        const struct class_info *c = &hak_classes[class];
+        for (size_t offset = 0; offset < UNIT_SIZE; offset++) {
+            struct block_place place = class_block_place(c, offset);
+            assert_at(place.index == offset / c->size, offset);
+            assert_at(place.starts == (offset % c->size == 0), offset);
+        }
+    }
+}
+
 static void every_unit_finds_its_slab(void **state)
 {
     (void)state;
@@ -377,6 +390,7 @@ int main(void)
         cmocka_unit_test(blocks_have_their_natural_alignment),
         cmocka_unit_test(class_for_aligned_is_the_smallest_that_fits),
         cmocka_unit_test(starts_agree_with_a_division),
+        cmocka_unit_test(places_in_a_unit_agree_with_a_division),
         cmocka_unit_test(every_unit_finds_its_slab),
         cmocka_unit_test(take_goes_by_address),
         cmocka_unit_test(freed_blocks_come_by_address),

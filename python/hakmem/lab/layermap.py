@@ -66,6 +66,7 @@ RULES = (
     Rule("refill", "heap/registry.c"),
     Rule("refill", "heap/fork.c"),
     Rule("refill", "heap/verify.c"),
+    Rule("refill", "slab/row.c"),
     Rule("refill", "slab/slab.c"),
     Rule("purge", "super/super.c", "purge_"),
     Rule("purge", "super/super.c", "supers_purge"),

@@ -526,8 +526,6 @@ static HAK_COLD void free_explicit(struct heap *owner, void *p, uintptr_t word)
 
 static HAK_NOINLINE void free_any(void *p)
 {
-    if (p == NULL)
-        return;
     int saved = errno;
     struct heap *owner;
     uintptr_t word = word_of(p, "free");
@@ -546,7 +544,7 @@ static HAK_NOINLINE void free_any(void *p)
 
 void front_free_slow(void *p)
 {
-    if (!free_noted(p))
+    if (p != NULL && !free_noted(p)) /* programs free NULL often enough */
         free_any(p);
 }
 

@@ -130,6 +130,7 @@ static void exchange_slots(struct heap *h, uint32_t class, void **slots, uint32_
 void empty_magazine(struct heap *h, uint32_t class)
 {
     struct magazine *m = magazine_of(h, class);
+    h->classes[class].spilled = 0;
     if (!magazine_is_open(m))
         return;
     close_magazine(m);
@@ -137,7 +138,6 @@ void empty_magazine(struct heap *h, uint32_t class)
     heap_put_all(h, class, top, (size_t)(end - top));
     magazine_set_top(m, end);
     m->batch = 0;
-    h->classes[class].spilled = 0;
 }
 
 static void lose_slots(struct heap *h, uint32_t class)
@@ -182,7 +182,8 @@ static HAK_COLD struct magazine *any_magazine(struct heap *h)
     return magazine_of(h, (first + i) % CLASS_COUNT);
 }
 
-/* Instead of a sum: all went back, since the class had fallen to few blocks (magazine_falls). No sum of blocks is odd. */
+/* Instead of a sum: all went back, since the class had fallen to few blocks (magazine_falls), and refills have not come to their
+ * full size since. No sum of blocks is odd. */
 #define FALLEN ((uintptr_t)1)
 
 /* How many of the oldest blocks that a spill leaves have to be taken in one go for a swing. */
@@ -202,17 +203,14 @@ static uintptr_t sum_of_oldest(const struct magazine *m, uint32_t class)
  * pushing overwrites it, so the slots tell, without a count on the fast path. If so, more blocks
  * came back than the magazine could take and more were wanted than it had: they swing wider than it is
  * long. Where frees and requests are mixed a magazine runs full and dry as well, but rarely, and a longer
- * one would gain little. After a fall it is dry at once; then more were wanted once refills have come to their full size without
- * a flush in between. */
+ * one would gain little. After a fall it is dry at once: then what the first full refill brings counts for what a spill left. */
 static void note_swing(struct heap *h, uint32_t class)
 {
     struct magazine *m = magazine_of(h, class);
     struct class_slabs *c = &h->classes[class];
-    if (c->spilled == 0)
+    if (c->spilled <= FALLEN)
         return;
-    if (c->spilled == FALLEN && m->batch < refill_most(m->cap, class))
-        return;
-    bool swung = c->spilled == FALLEN || sum_of_oldest(m, class) == c->spilled;
+    bool swung = sum_of_oldest(m, class) == c->spilled;
     c->spilled = 0;
     if (swung && HAK_UNLIKELY(option(magazines) == MAGAZINES_SHUFFLED))
         m = any_magazine(h);
@@ -263,6 +261,13 @@ void magazine_falls(struct heap *h, uint32_t class)
     empty_magazine(h, class);
     if (counts_swings(m, class))
         h->classes[class].spilled = FALLEN;
+}
+
+void note_refill(struct heap *h, uint32_t class, uint32_t n)
+{
+    const struct magazine *m = magazine_of(h, class);
+    if (h->classes[class].spilled == FALLEN && n >= refill_most(m->cap))
+        h->classes[class].spilled = sum_of_oldest(m, class);
 }
 
 void note_spill(struct heap *h, uint32_t class)

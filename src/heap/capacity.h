@@ -2,7 +2,7 @@
  *
  * A magazine has as many slots as its class has shown to need. Refills alone make it as long as its class is wont to be (what
  * a program that only grows can use); longer ones, up to LONG_BYTES, are for blocks that come
- * back in such numbers that what is spilled is wanted again (the setting `magazines`; decision 0049). All magazines of
+ * back in such numbers that what is spilled, or goes in a fall, is wanted again (the setting `magazines`; decisions 0049, 0120). All magazines of
  * a heap together stay within a budget (0082, 0089); the hand that goes round takes the slots of idle ones, and a heap that has
  * shrunk loses all.
  *
@@ -12,13 +12,13 @@
 
 #include "heap/heap.h"
 
+/* A refill or a flush moves up to BATCH_MAX blocks or half a magazine, or this share if that is more: each has a fixed cost, and what
+ * a flush leaves is moved up in the slots. */
 enum {
-    BATCH_MAX = 32, /* a refill or a flush moves up to so many blocks, or half a magazine; ... */
-    LONG_SLOTS =
-        128, /* ... of one that is so long a flush half of it, since what stays is moved up, ... */
-    FLUSH_MAX = 1024, /* ... of so many at most: somebody waits for it; ... */
-    REFILL_SHARE = 8, /* ... a refill this share if that is more, for each has a fixed cost, ... */
-    REFILL_MAX = 128  /* ... of so many at most */
+    BATCH_MAX = 32,
+    FLUSH_SHARE = 4,
+    REFILL_SHARE = 8,
+    REFILL_MAX = 128 /* at most, however long the magazine: somebody waits for it */
 };
 
 /* Of a closed, empty magazine that has been missed: others slots, if it should be longer. */
@@ -33,30 +33,34 @@ void magazines_lose_slots(struct heap *h);
 /* The oldest blocks of a full magazine, flush_most of them, have just gone back, and the rest has moved up. */
 void note_spill(struct heap *h, uint32_t class);
 
-/* Of a class that has fallen to few blocks: its magazine, if it is open, has run full, gives all back, and that is remembered.
- * Closed afterwards. */
+/* Of a class that has fallen to few blocks, with a magazine that has just run full, or is closed since it did: what it holds goes
+ * back, and that is remembered. Closed afterwards. */
 void magazine_falls(struct heap *h, uint32_t class);
+
+/* A refill has brought n blocks, which lie in the closed magazine. */
+void note_refill(struct heap *h, uint32_t class, uint32_t n);
 
 /* Whether it has grown anew soon after it had shrunk so far that its magazines were emptied. What shrinks now will be
  * wanted again then. With the lock held. */
 bool heap_swings(struct heap *h);
 
+HAK_INLINE uint32_t batch_most(uint32_t cap, uint32_t share)
+{
+    uint32_t half = (cap + 1) / 2, part = cap / share, batch = part < BATCH_MAX ? BATCH_MAX : part;
+    return batch < half ? batch : half;
+}
+
 /* Blocks that a flush of a magazine with so many slots puts back. */
 HAK_INLINE uint32_t flush_most(uint32_t cap, uint32_t class)
 {
-    if (class >= FIRST_PAGED)
-        return 1;
-    uint32_t half = (cap + 1) / 2, most = cap < LONG_SLOTS ? BATCH_MAX : FLUSH_MAX;
-    return half < most ? half : most;
+    return class < FIRST_PAGED ? batch_most(cap, FLUSH_SHARE) : 1;
 }
 
-/* Blocks that a refill asks for in the end. */
-HAK_INLINE uint32_t refill_most(uint32_t cap, uint32_t class)
+/* Blocks that a refill of it asks for in the end. */
+HAK_INLINE uint32_t refill_most(uint32_t cap)
 {
-    uint32_t share = cap / REFILL_SHARE, most = share < BATCH_MAX ? BATCH_MAX : share;
-    most = most < REFILL_MAX ? most : REFILL_MAX;
-    uint32_t half = flush_most(cap, class);
-    return half < most ? half : most;
+    uint32_t most = batch_most(cap, REFILL_SHARE);
+    return most < REFILL_MAX ? most : REFILL_MAX;
 }
 
 #endif

@@ -20,7 +20,7 @@ struct magazine {
     uint32_t size;      /* of its blocks; set once */
     uint16_t cap;       /* slots, a power of two; 0: none. Under the heap's lock, as the next two */
     uint8_t batch;      /* blocks that the last refill asked for; 0 after it was emptied */
-    uint8_t swings : 7; /* wider than it is long, since that last changed (refill.c) */
+    uint8_t swings : 7; /* wider than it is long, since that last changed (capacity.c) */
     uint8_t gives : 1;  /* it is opened to give alone: what is freed goes to its slab (hollow.h) */
 };
 

@@ -61,8 +61,8 @@ HAK_INLINE bool is_row(size_t unit, void *const *blocks, size_t n)
            unit_of(blocks[n - ROW_LONG / 2]) == unit && unit_of(blocks[n - ROW_LONG]) == unit;
 }
 
-/* After blocks that are none, one is looked for again at each so many. Where blocks of few slabs are mixed, each look is one that
- * the processor guesses wrong. */
+/* Where none was found the next look is so many blocks further on: where blocks of few slabs are mixed, each is one that the processor
+ * guesses wrong. */
 enum { ROW_NEXT = 32 };
 
 /* To a slab of one unit, the heap's: the last of n blocks, which lies there, and of those before it as many as lie there in a

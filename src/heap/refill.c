@@ -77,9 +77,9 @@ static bool worth_a_refill(uint32_t class)
     return hak_classes[class].size > hak_region.page_size;
 }
 
-static uint32_t next_batch(struct magazine *m, uint32_t class)
+static uint32_t next_batch(struct magazine *m)
 {
-    uint32_t most = refill_most(m->cap, class);
+    uint32_t most = refill_most(m->cap);
     uint32_t batch = m->batch != 0 ? 2U * m->batch : BATCH_FIRST;
     m->batch = (uint8_t)(batch < most ? batch : most);
     return m->batch;
@@ -115,7 +115,7 @@ static void *fill_from(struct heap *h, struct heap *from, uint32_t class, uint32
     struct magazine *m = magazine_of(h, class);
     if (m->cap == 0)
         return heap_take_one(from, class);
-    uint32_t wanted = next_batch(m, class);
+    uint32_t wanted = next_batch(m);
     wanted = wanted < most ? wanted : most;
     if (zeroed != NULL && (wanted == 1 || worth_a_refill(class)) && next_is_zeroed(from, class)) {
         *zeroed = true;
@@ -127,6 +127,7 @@ static void *fill_from(struct heap *h, struct heap *from, uint32_t class, uint32
     if (taken < wanted)
         memmove(end - taken, top, taken * sizeof *top);
     blocks_shuffle(end - taken, taken);
+    note_refill(h, class, taken);
     /* Before it is open: a signal handler may then free a block, and that is no zeroed one. */
     void **first = end - taken, *p = taken != 0 ? *first++ : NULL;
     open_magazine(m, first);
@@ -181,7 +182,8 @@ void *heap_refill(struct heap *h, uint32_t class, bool *zeroed)
 /* ---- flush ---- */
 
 /* A class that has lost most of its blocks: what its magazine holds would keep slabs from becoming
- * empty, so it holds nothing until the class is asked for again; unless that came from the slab that is filled. */
+ * empty, so it holds nothing until the class is asked for again; unless that came from the slab that is filled. What it holds
+ * counts as in use, so that a magazine that is long for so few slabs stays. */
 static bool is_sparse(const struct heap *h, uint32_t class)
 {
     const struct class_slabs *c = &h->classes[class];

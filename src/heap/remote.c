@@ -126,7 +126,7 @@ static HAK_COLD void receive_tagged(struct heap *h, void *p, uintptr_t word)
 }
 
 /* The last of n blocks; with it those before it that lie in its slab, if that is what it returns to. Returns how many. `before`:
- * what that was the last time. */
+ * what that was the last time; after few none is looked for, since a parcel is shorter than ROW_NEXT. */
 HAK_INLINE uint32_t receive(struct reception *r, void *const *blocks, uint32_t n, uint32_t before)
 {
     void *p = blocks[n - 1];

@@ -1,4 +1,4 @@
-/* Rows: blocks of one slab that come back together. */
+/* Rows: blocks of one slab of one unit that come back together (slab.h). With the lock of the slab's heap held. */
 #include "slab/slab.h"
 
 /* What the slab's blocks have in common. */
@@ -52,7 +52,7 @@ static size_t put_in_word(const struct row *r, uint64_t *map, size_t n, uint64_t
     return n;
 }
 
-/* The same for blocks below the frontier. One that comes to lie at it has its bit set like any other. */
+/* The last of n blocks and those before it, as long as they lie below the frontier; those at it as well. Returns how many are left. */
 static size_t put_in_map(struct slab *s, uint64_t *map, void *const *blocks, size_t n)
 {
     const struct class_info *c = &hak_classes[s->class];

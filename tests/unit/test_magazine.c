@@ -258,18 +258,80 @@ static void what_falls_and_grows_again_swings(void **state)
     give_all_back(class);
 }
 
-static void what_falls_and_stays_low_makes_no_long_magazine(void **state)
+/* A class has few blocks left in many slabs: every `step`th of those in `blocks`; the others, which went, are NULL. */
+static void leave_few(uint32_t class, void **blocks, size_t n, size_t step)
+{
+    for (size_t i = 0; i < n; i++)
+        blocks[i] = alloc(class);
+    for (size_t i = 0; i < n; i++) {
+        if (i % step != 0) {
+            release(blocks[i]);
+            blocks[i] = NULL;
+        }
+    }
+}
+
+static void release_all(void **blocks, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (blocks[i] != NULL)
+            release(blocks[i]);
+    }
+}
+
+/* As many blocks as a walk at random comes to, within bounds wide enough for falls. */
+static void a_mix_of_few_blocks_makes_no_long_magazine(void **state)
 {
     (void)state;
-    enum { TURNS = 400 };
-    uint32_t class = class_for(80), slots = hak_classes[class].slots;
+    enum { FEW = 200, TURNS = 200000, FALLS = 20 };
+    static void *left[SWING_MIXED], *mixed[FEW];
+    uint32_t class = class_for(80), random = 1, n = 0;
     forget_slots();
-    swing_mixed(class);
+    leave_few(class, left, SWING_MIXED, 30);
+    uint64_t sparse = counted(heap, COUNTER_flush_sparse);
     for (int i = 0; i < TURNS; i++) {
-        swing(class, slots / 2);
-        assert_at(magazine_of(heap, class)->swings <= 1, i);
+        random = random * 1664525 + 1013904223;
+        if ((random >> 31 != 0 && n < FEW) || n == 0) {
+            mixed[n++] = alloc(class);
+        } else {
+            uint32_t one = (random >> 8) % n--;
+            release(mixed[one]);
+            mixed[one] = mixed[n];
+        }
     }
-    assert_int_equal(capacity(class), slots);
+    assert_true(counted(heap, COUNTER_flush_sparse) >= sparse + FALLS);
+    assert_int_equal(capacity(class), hak_classes[class].slots);
+    release_all(mixed, n);
+    release_all(left, SWING_MIXED);
+    give_all_back(class);
+}
+
+/* It falls again and again, and never rises by what a refill brings in the end. */
+static void falls_alone_make_no_long_magazine(void **state)
+{
+    (void)state;
+    enum { RISE = 10, FALL = 80, TURNS = 12, LEFT = 20 * FALL };
+    static void *blocks[2 * SWING_MIXED], *left[LEFT], *risen[RISE];
+    uint32_t class = class_for(80);
+    forget_slots();
+    leave_few(class, blocks, ARRAY_LENGTH(blocks), ARRAY_LENGTH(blocks) / LEFT);
+    for (size_t i = 0, n = 0; i < ARRAY_LENGTH(blocks) && n < LEFT; i++) {
+        if (blocks[i] != NULL) {
+            left[n++] = blocks[i];
+            blocks[i] = NULL;
+        }
+    }
+    for (size_t turn = 0; turn < TURNS; turn++) {
+        uint64_t sparse = counted(heap, COUNTER_flush_sparse);
+        for (size_t i = 0; i < RISE; i++)
+            risen[i] = alloc(class);
+        release_all(risen, RISE);
+        release_all(left + turn * FALL, FALL);
+        assert_at(counted(heap, COUNTER_flush_sparse) > sparse, turn);
+        assert_at(magazine_of(heap, class)->swings == 0, turn);
+    }
+    release_all(left + TURNS * FALL, LEFT - TURNS * FALL);
+    release_all(blocks, ARRAY_LENGTH(blocks));
     give_all_back(class);
 }
 
@@ -619,7 +681,8 @@ int main(void)
         cmocka_unit_test(magazines_grow_to_their_bound),
         cmocka_unit_test(a_magazine_grows_until_a_swing_fits),
         cmocka_unit_test(what_falls_and_grows_again_swings),
-        cmocka_unit_test(what_falls_and_stays_low_makes_no_long_magazine),
+        cmocka_unit_test(a_mix_of_few_blocks_makes_no_long_magazine),
+        cmocka_unit_test(falls_alone_make_no_long_magazine),
         cmocka_unit_test(a_queue_beside_a_swing_does_not_hide_it),
         cmocka_unit_test(long_magazines_of_small_blocks_have_the_whole_budget),
         cmocka_unit_test(long_magazines_of_larger_blocks_have_half_of_the_budget),

@@ -234,18 +234,19 @@ static void a_map_finds_every_freed_block(void **state)
 static void a_row_is_put_as_one_by_one(void **state)
 {
     (void)state;
-    enum { BLOCKS = 32 };
+    enum { BLOCKS = 600 }; /* of several words of the map */
     for (uint32_t class = 0; class < FIRST_OF_UNITS; class ++) {
         size_t units[] = {make_slab(class), make_slab(class)};
-        void *p[2][BLOCKS];
+        static void *p[2][BLOCKS];
         uint32_t n = hak_classes[class].capacity < BLOCKS ? hak_classes[class].capacity : BLOCKS;
         for (int i = 0; i < 2; i++)
             assert_at(slab_take(slab_at(units[i]), p[i], n) == n, class);
-        for (uint32_t i = 0; i < n / 2; i++) { /* the last of them lie at the frontier */
-            void *ones[] = {p[0][n - 1 - i], p[1][n - 1 - i]};
+        for (uint32_t i = 0; i + 4 < n; i++) { /* the last of them lie at the frontier */
+            uint32_t other = i * 389 % (n - 4);
             for (int k = 0; k < 2; k++) {
-                p[k][n - 1 - i] = p[k][i];
-                p[k][i] = ones[k];
+                void *one = p[k][i];
+                p[k][i] = p[k][other];
+                p[k][other] = one;
             }
         }
         for (uint32_t i = n; i-- > 1;)
@@ -261,6 +262,33 @@ static void a_row_is_put_as_one_by_one(void **state)
                       class);
         drop_slab(units[0]);
         drop_slab(units[1]);
+    }
+}
+
+/* Whatever lies in a unit: a block comes back if it starts there and is in use, and nothing else does. */
+static void a_row_begins_where_a_block_does(void **state)
+{
+    (void)state;
+    static const size_t sizes[] = {8, 48, 112, 1024, 1792};
+    for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++) {
+        uint32_t class = class_for(sizes[i]), n = hak_classes[class].capacity - 1;
+        static void *p[WIDE_WORDS * 64];
+        size_t unit = make_slab(class);
+        struct slab *s = slab_at(unit);
+        assert_int_equal(slab_take(s, p, n), n);
+        for (size_t offset = 0; offset < UNIT_SIZE; offset++) {
+            void *one = slab_base(s) + offset, *again;
+            bool is_block =
+                offset % hak_classes[class].size == 0 && offset / hak_classes[class].size < n;
+            assert_at(slab_put_row(s, &one, 1) == is_block, offset);
+            if (!is_block)
+                continue;
+            s->used--;
+            bool is_last = offset / hak_classes[class].size == n - 1; /* the frontier has moved */
+            assert_at(slab_put_row(s, &one, 1) == 0 && s->freed == !is_last, offset);
+            assert_at(slab_take(s, &again, 1) == 1 && again == one, offset);
+        }
+        drop_slab(unit);
     }
 }
 
@@ -396,6 +424,7 @@ int main(void)
         cmocka_unit_test(freed_blocks_come_by_address),
         cmocka_unit_test(a_map_finds_every_freed_block),
         cmocka_unit_test(a_row_is_put_as_one_by_one),
+        cmocka_unit_test(a_row_begins_where_a_block_does),
         cmocka_unit_test(a_row_at_the_frontier_moves_it),
         cmocka_unit_test(a_row_ends_before_what_is_no_block_in_use),
         cmocka_unit_test(a_freed_block_is_not_touched),

@@ -9,8 +9,8 @@ struct row {
     void *const *blocks;
 };
 
-/* Index of the last of n blocks; ROW_ENDS: there is none, or it does not start below the frontier. As class_block_place, of offsets
- * that may be any number. */
+/* Index of the last of n blocks; ROW_ENDS: there is none, or it does not start below the frontier. As class_block_place, in 64
+ * bits: the loop is shorter. */
 #define ROW_ENDS UINT64_MAX
 HAK_INLINE uint64_t last_index(const struct row *r, size_t n)
 {

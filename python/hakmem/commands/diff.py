@@ -41,7 +41,7 @@ Examples:
 def diff(
     html: Path | None,
     collapsed: Path | None,
-    view_name: str,
+    view_name: str | None,
     as_json: bool,
     before: str,
     after: str,

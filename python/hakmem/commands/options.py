@@ -184,12 +184,11 @@ def method_options(command: Command) -> Command:
 
 
 def view_option(command: Command) -> Command:
-    """--view."""
+    """--view; None: none was chosen."""
     return click.option(
         "--view",
         "view_name",
         type=click.Choice(["live", "total", "peak", "tight"]),
-        default="live",
-        show_default=True,
+        show_default="live",
         help="Live now, allocated since the start, live at the peak, or when memory became tight.",
     )(command)

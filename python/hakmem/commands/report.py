@@ -40,7 +40,7 @@ def report(
     collapsed: Path | None,
     speedscope: Path | None,
     save: Path | None,
-    view_name: str,
+    view_name: str | None,
     as_json: bool,
     target: str,
 ) -> int:

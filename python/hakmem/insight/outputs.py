@@ -27,9 +27,16 @@ class Files:
 
 
 def present(
-    profile: Profile, files: Files, view_name: str, as_json: bool = False, shown: bool = False
+    profile: Profile,
+    files: Files,
+    view_name: str | None = None,
+    as_json: bool = False,
+    shown: bool = False,
 ) -> None:
-    """Writes the files, and prints the profile if it is to be shown."""
+    """Writes the files, and prints the profile if it is to be shown.
+
+    Without a name the view is what is live now, and on a page the most telling one.
+    """
     if not profile.sites:
         raise NoSamplesError(_why_empty(profile))
     view = view_of(view_name)
@@ -39,7 +46,7 @@ def present(
     if files.html:
         from hakmem.insight.page import page
 
-        _write(files.html, page(profile, stacks, leaks))
+        _write(files.html, page(profile, stacks, leaks, view if view_name else None))
     if files.pprof:
         from hakmem.insight.pprof import pprof
 

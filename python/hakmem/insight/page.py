@@ -20,7 +20,9 @@ from hakmem.insight.symbols import Frame
 from hakmem.insight.tree import as_columns, grow
 from hakmem.insight.views import (
     LIVE,
+    NEVER_TIGHT,
     PEAK,
+    TIGHT,
     TOTAL,
     Stack,
     View,
@@ -33,18 +35,34 @@ from hakmem.lab.palette import INKS, Ink
 
 STACKS_SHOWN = 30
 FUNCTIONS_SHOWN = 200
-FLAME_VIEWS = (
-    ("live", "live now", "bytes"),
-    ("peak", "live at the peak", "bytes"),
-    ("total", "allocated", "bytes"),
-    ("count", "allocated, by number", "objects"),
-)
 OWN_INKS = {
     "live": Ink("#d1440c", "#ff8146"),
     "held": Ink("#0b6bb0", "#62b6f7"),
     "dirty": Ink("#a87400", "#efbf55"),
     "rss": Ink("#626973", "#b4bbc4"),
 }
+
+
+@dataclass(frozen=True)
+class Flames:
+    """What the widths of the flame graph are: bytes or objects of a view."""
+
+    name: str
+    label: str
+    unit: str
+    view: View
+
+    def width(self, stack: Stack) -> float:
+        return stack.bytes(self.view) if self.unit == "bytes" else stack.objects(self.view)
+
+
+FLAMES = (
+    Flames("live", "live now", "bytes", LIVE),
+    Flames("peak", "live at the peak", "bytes", PEAK),
+    Flames("total", "allocated", "bytes", TOTAL),
+    Flames("count", "allocated, by number", "objects", TOTAL),
+    Flames("tight", "live when memory was tight", "bytes", TIGHT),
+)
 
 
 @dataclass(frozen=True)
@@ -64,9 +82,18 @@ class Thread:
     objects: float
 
 
-def page(profile: Profile, stacks: Sequence[Stack], suspects: Sequence[Suspect]) -> str:
-    # What a program has left when it ends is hardly what it needed.
-    view = PEAK if profile.has_ended and profile.peak.value else LIVE
+def page(
+    profile: Profile,
+    stacks: Sequence[Stack],
+    suspects: Sequence[Suspect],
+    view: View | None = None,
+) -> str:
+    """`view`: which figures the tables have, and the flame graph at first; None: the most telling.
+
+    What a program has left when it ends is hardly what it needed.
+    """
+    if view is None:
+        view = PEAK if profile.has_ended and profile.peak.value else LIVE
     largest = ranked(stacks, view)
     functions = functions_of(stacks, view)[:FUNCTIONS_SHOWN]
     allocated = {_key(one.frame): one.self_bytes for one in functions_of(stacks, TOTAL)}
@@ -77,11 +104,12 @@ def page(profile: Profile, stacks: Sequence[Stack], suspects: Sequence[Suspect])
         view=view,
         whole=max(1.0, sum(stack.bytes(view) for stack in stacks)),
         date=_date(profile),
-        headline=headline(profile, suspects),
-        hint=hint(profile, stacks, view),
+        headline=headline(profile, suspects, view),
+        hint=NEVER_TIGHT if _is_never_tight(profile, view) else hint(profile, stacks, view),
         live=profile.live,
         total=profile.total,
         peak=profile.peak,
+        tight=profile.tight,
         suspects=suspects,
         functions=[(one, sites_interval(profile, one.sites, view)) for one in functions],
         allocated={key: allocated.get(key, 0) for key in map(_key, (f.frame for f in functions))},
@@ -119,10 +147,16 @@ def render_data(template: str, data: object, **facts: object) -> str:
     )
 
 
-def headline(profile: Profile, suspects: Sequence[Suspect]) -> str:
+def _is_never_tight(profile: Profile, view: View) -> bool:
+    return view is TIGHT and not profile.tight.value
+
+
+def headline(profile: Profile, suspects: Sequence[Suspect], view: View = LIVE) -> str:
     live, age = words.size_text(profile.live.value), words.time_text(profile.age_ms)
     text = f"{live} live after {age}"
-    if profile.has_ended:
+    if view is TIGHT and profile.tight.value:
+        text = f"{words.size_text(profile.tight.value)} live when memory became tight"
+    elif profile.has_ended:
         text = f"{words.size_text(profile.peak.value)} at the peak, {live} left after {age}"
     if not suspects:
         telling = "telling " if profile.is_coarse or profile.blind_below else ""
@@ -172,24 +206,21 @@ def _date(profile: Profile) -> str:
 
 
 def _data(profile: Profile, stacks: Sequence[Stack], view: View) -> dict[str, object]:
+    flames = [one for one in FLAMES if one.view in (view, LIVE, PEAK, TOTAL) or profile.tight.value]
     root = grow(
         (
             (
                 stack.frames,
+                # Objects are shown beside the widths.
                 (
-                    stack.bytes(LIVE),
-                    stack.bytes(PEAK),
-                    stack.bytes(TOTAL),
-                    stack.objects(TOTAL),
-                    # Shown beside the first three, not views of their own.
-                    stack.objects(LIVE),
-                    stack.objects(PEAK),
+                    *(one.width(stack) for one in flames),
+                    *(stack.objects(one.view) for one in flames),
                 ),
                 stack.site.samples,
             )
             for stack in stacks
         ),
-        6,
+        2 * len(flames),
     )
     points = profile.timeline
     bins = size_bins(profile.blocks)
@@ -197,11 +228,11 @@ def _data(profile: Profile, stacks: Sequence[Stack], view: View) -> dict[str, ob
         "flame": {
             "nodes": as_columns(root),
             "views": [
-                {"name": name, "label": label, "unit": unit, "value": index}
-                for index, (name, label, unit) in enumerate(FLAME_VIEWS)
+                {"name": one.name, "label": one.label, "unit": one.unit, "value": index}
+                for index, one in enumerate(flames)
             ],
-            "objects": [4, 5, 3, 3],
-            "first": [name for name, _, _ in FLAME_VIEWS].index(view.name),
+            "objects": list(range(len(flames), 2 * len(flames))),
+            "first": [one.name for one in flames].index(view.name),
         },
         "timeline": {
             "seconds": [(point.ms - profile.shown_ms) / 1000 for point in points],

@@ -232,7 +232,7 @@ def _report(
         raise NoSamplesError(f"{profile.source} has no profile: leave profile:0 out of --conf")
     if children:
         say(_of_children(profile, ended, len(children)))
-    present(profile, Files(html=page), "live")
+    present(profile, Files(html=page))
 
 
 def _of_children(profile: "Profile", ended: _Ended, children: int) -> str:

@@ -13,7 +13,17 @@ from hakmem.insight.plumbing import telling
 from hakmem.insight.printing import printing
 from hakmem.insight.profile import Profile, chosen_settings
 from hakmem.insight.symbols import Frame
-from hakmem.insight.views import LIVE, PEAK, TIGHT, TOTAL, Stack, View, hint, ranked
+from hakmem.insight.views import (
+    LIVE,
+    NEVER_TIGHT,
+    PEAK,
+    TIGHT,
+    TOTAL,
+    Stack,
+    View,
+    hint,
+    ranked,
+)
 from hakmem.insight.words import count_text, many_text, percent_text, size_text, time_text
 
 SITES_SHOWN = 20
@@ -54,7 +64,7 @@ def _print_report(
     )
     console.print(Text(profile.command, style="bold").append(about, style="not bold"))
     if view is TIGHT and not whole.value:
-        console.print("Memory was never tight: this view has nothing.")
+        console.print(NEVER_TIGHT)
     else:
         console.print(sites_table(profile, stacks, view, whole))
     rest = len(ranked(stacks, view)) - SITES_SHOWN

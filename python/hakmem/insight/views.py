@@ -46,6 +46,7 @@ LIVE = View("live", "live now")
 TOTAL = View("total", "allocated since the start")
 PEAK = View("peak", "live at the peak")
 TIGHT = View("tight", "live when memory was tight")
+NEVER_TIGHT = "Memory was never tight: this view has nothing."
 VIEWS = {view.name: view for view in (LIVE, TOTAL, PEAK, TIGHT)}
 
 
@@ -89,7 +90,10 @@ def sites_interval(profile: Profile, sites: Sequence[Site], view: View) -> Inter
     return of[view.name](merged(sites), profile.spacing)
 
 
-def view_of(name: str) -> View:
+def view_of(name: str | None) -> View:
+    """What is live, where none is named."""
+    if name is None:
+        return LIVE
     if name not in VIEWS:
         raise HakmemError(f"no view '{name}'; there are: {', '.join(VIEWS)}")
     return VIEWS[name]

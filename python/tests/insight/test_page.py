@@ -12,7 +12,8 @@ from synthetic_profile import Simulation, busy_program
 from hakmem.insight.leaks import suspects
 from hakmem.insight.page import page, size_bins, threads
 from hakmem.insight.tree import as_columns, grow
-from hakmem.insight.views import LIVE, functions_of, stacks_of
+from hakmem.insight.views import LIVE, PEAK, TIGHT, TOTAL, functions_of, stacks_of
+from hakmem.insight.words import size_text
 
 FUNCTIONS = ("remember_session", "read_table", "cache_insert", "parse_request")
 # Clicks a frame of the flame graph, then the bar above it, and chooses another view; what the page
@@ -113,6 +114,43 @@ def test_page_of_a_program_that_freed_everything() -> None:
     assert text.count('data-by="work"') == 2
     assert '"first":1' in text
     assert 'id="sizes"' not in text
+
+
+def test_page_of_a_view(busy: Simulation) -> None:
+    """Whichever is asked for is the tables' and the flame graph's."""
+    profile = busy.profile()
+    stacks = stacks_of(profile, busy.symbols)
+    for place, view in enumerate((LIVE, PEAK, TOTAL)):
+        text = own_part(page(profile, stacks, [], view))
+        assert f'"first":{place}' in text
+        assert f"self, {view.name}</button>" in text
+        largest = max(stack.bytes(view) for stack in stacks)
+        assert f'<td data-by="{largest}">{size_text(largest)}</td>' in text
+    assert "memory was tight" not in text
+
+
+def test_page_of_what_was_live_when_memory_was_tight(busy: Simulation) -> None:
+    profile = busy.profile()
+    sites = tuple(
+        replace(s, tight_bytes=s.live_bytes // 2, tight_objects=1.0, tight_samples=1)
+        for s in profile.sites
+    )
+    then = replace(profile, sites=sites)
+    stacks = stacks_of(then, busy.symbols)
+    text = own_part(page(then, stacks, [], TIGHT))
+    assert f"{size_text(then.tight.value)} live when memory became tight" in text
+    assert '"name":"tight"' in text
+    assert '"first":4' in text
+    assert "Memory was never tight" not in text
+    largest = max(stack.bytes(TIGHT) for stack in stacks)
+    assert f'data-by="{largest}"' in text
+
+
+def test_page_of_a_program_for_which_memory_was_never_tight(busy: Simulation) -> None:
+    profile = busy.profile()
+    text = own_part(page(profile, stacks_of(profile, busy.symbols), [], TIGHT))
+    assert "Memory was never tight" in text
+    assert "live after" in text
 
 
 def test_tree_adds_up(busy: Simulation) -> None:

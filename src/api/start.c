@@ -8,10 +8,10 @@
 #include "api/api.h"
 #include "api/operators.h"
 #include "control/crash.h"
-#include "control/dump.h"
 #include "control/options.h"
 #include "control/stats.h"
 #include "heap/worker.h"
+#include "live/dump.h"
 #include "mind/keep.h"
 #include "os/lock.h"
 #include "os/os.h"
@@ -62,7 +62,7 @@ static HAK_COLD void write_profile(void)
 {
     front_show_inherited();
     /* ENODATA: it has allocated nothing. */
-    if (!dump_profile(hak_options.profile_output) && errno != ENODATA)
+    if (!dump_profile(hak_options.profile_output, false) && errno != ENODATA)
         warn_unwritten("profile_output", hak_options.profile_output, errno, "there is no profile");
 }
 

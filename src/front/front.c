@@ -14,6 +14,7 @@
 #include "heap/registry.h"
 #include "heap/runs.h"
 #include "heap/verify.h"
+#include "live/dump.h"
 #include "live/live.h"
 #include "mind/keep.h"
 #include "mind/touch.h"
@@ -131,12 +132,16 @@ static HAK_COLD void trim_own(struct heap *h)
 /* What the process' memory other than the calling thread's heap can do for it, in any thread, once per round. */
 static HAK_COLD void give_back(void)
 {
+    bool is_first = false;
     if (pressure_is(PRESSURE_TIGHT)) {
         registry_trim();
-        if (exchange_acquire(&hak_pressure.first_tight, false))
+        is_first = exchange_acquire(&hak_pressure.first_tight, false);
+        if (is_first)
             sampler_keep_tight();
     }
     (void)purge_everything();
+    if (is_first && hak_options.profile_output[0] != '\0') /* it may be killed */
+        (void)dump_profile(hak_options.profile_output, true);
 }
 
 HAK_COLD void begin_round(void)

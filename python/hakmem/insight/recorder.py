@@ -33,6 +33,8 @@ CHILDREN_MOST = 64  # are looked at for the one that the report is of: those wit
 # Of resident memory over time: when there are so many, every second one goes and they come half as
 # often, so that a program may run for weeks.
 MOST_POINTS = 4096
+# After memory became tight the profile is written within this time.
+WRITTEN_MS = 1000
 FORWARDED = (
     signal.SIGINT,
     signal.SIGTERM,
@@ -214,7 +216,7 @@ def _report(
 
     own = folder / f"heap.{ended.pid}"
     children = [path for path in folder.glob("heap.*") if path != own]
-    area = by_itself = _written(own) or ended.left
+    area = by_itself = _newest(_written(own), ended)
     if area is None or not _samples(area):
         # A script, say, that had the program run.
         largest = sorted(children, key=lambda path: -path.stat().st_blocks)[:CHILDREN_MOST]
@@ -259,6 +261,17 @@ def _written(own: Path) -> Area | None:
         return load(own)
     except HakmemError:
         return None
+
+
+def _newest(written: Area | None, ended: _Ended) -> Area | None:
+    """The file has more to it, but may be from when memory became tight, long before the end."""
+    left = ended.left
+    if written is None or left is None:
+        return written or left
+    then, now = written.row("process"), left.row("process")
+    tight_ms, then_ms = number(then, "sampled_tight_ms"), number(then, "changed_ms")
+    is_early = tight_ms > 0 and then_ms < tight_ms + WRITTEN_MS
+    return left if is_early and number(now, "changed_ms") > then_ms else written
 
 
 def _name(signo: int) -> str:

@@ -13,6 +13,7 @@ from conftest import OwnFailure, Run
 from synthetic_area import build
 
 from hakmem.insight.area import load
+from hakmem.insight.profile import profile_of
 from hakmem.insight.recorder import MOST_POINTS, PAUSE_S, ResidentMemory
 
 OBJECT = 1024
@@ -217,6 +218,38 @@ def test_what_a_program_without_an_end_held(
         assert 30 < float(found[1]) < 120
         assert "main" in text
         page.unlink()
+
+
+def test_what_was_live_when_memory_became_tight_outlives_the_program(
+    library: Path, tmp_path: Path, leaving: Path
+) -> None:
+    """The file is there before the kernel kills."""
+    path = tmp_path / "heap"
+    settings = {"LD_PRELOAD": str(library), "HAKMEM_PROFILE_OUTPUT": str(path)}
+    for limit, is_tight in (("1G", False), ("66M", True)):
+        environment = {**os.environ, **settings, "HAKMEM_SOFT_LIMIT": limit}
+        ended = subprocess.run([leaving, str(int(signal.SIGKILL))], env=environment, check=False)
+        assert ended.returncode == -signal.SIGKILL
+        assert path.exists() == is_tight
+    profile = profile_of(str(path))
+    assert 30 << 20 < profile.tight.value < 120 << 20
+    assert str(leaving) in {module.path for module in profile.modules}
+    assert profile.program == str(leaving)
+
+
+@pytest.mark.parametrize("signo", [0, signal.SIGKILL])
+def test_what_came_after_memory_had_become_tight(
+    hakmem: Run, library: Path, tmp_path: Path, leaving: Path, signo: int
+) -> None:
+    """The page is of the end, not of the moment of which there is a file."""
+    page = tmp_path / "page.html"
+    command = ["run", "--library", library, "--report", page, "--conf", "soft_limit:20M"]
+    hakmem(*command, "--", leaving, str(int(signo)))
+    text = page.read_text(encoding="utf-8")
+    left = re.search(r"([0-9.]+) MiB left after", text)
+    tight = re.search(r"live when memory was tight</dt><dd>([0-9.]+) MiB", text)
+    assert left and tight
+    assert float(left[1]) > 30 > float(tight[1]) > 10
 
 
 def test_program_that_leaves_no_profile(reported: Run, tmp_path: Path) -> None:

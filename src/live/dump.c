@@ -1,5 +1,5 @@
 #define _GNU_SOURCE
-#include "control/dump.h"
+#include "live/dump.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -198,16 +198,26 @@ static int put_object(struct dl_phdr_info *object, size_t size, void *file)
     return 0;
 }
 
+/* The loader's lock is taken, which is recursive in glibc alone: elsewhere whoever asks for a block may have it for good. */
+static void put_objects(struct file *f, bool holds_locks)
+{
+#ifdef __GLIBC__
+    holds_locks = false;
+#endif
+    if (!holds_locks)
+        (void)dl_iterate_phdr(put_object, f);
+}
+
 /* ---- both ---- */
 
-static bool write_profile(int fd, const struct live_area *a)
+static bool write_profile(int fd, const struct live_area *a, bool holds_locks)
 {
     struct file f = {.fd = fd, .whole = true};
     put_area(&f, a);
     put(&f, LIVE_TEXT_BEGIN, sizeof LIVE_TEXT_BEGIN - 1);
     if (!put_file(&f, "/proc/self/smaps") && !put_file(&f, "/proc/self/maps"))
         return false;
-    (void)dl_iterate_phdr(put_object, &f);
+    put_objects(&f, holds_locks);
     put(&f, LIVE_TEXT_END, sizeof LIVE_TEXT_END - 1);
     return f.whole;
 }
@@ -224,7 +234,7 @@ static bool close_file(int fd, bool written)
     return written;
 }
 
-bool dump_profile(const char *path)
+bool dump_profile(const char *path, bool holds_locks)
 {
     char name[2 * OPTION_TEXT_MAX];
     const struct live_area *a = live_area();
@@ -242,7 +252,7 @@ bool dump_profile(const char *path)
         return false;
     struct write_signals signals;
     os_hold_write_signals(&signals);
-    bool written = close_file(fd, write_profile(fd, a));
+    bool written = close_file(fd, write_profile(fd, a, holds_locks));
     os_drop_write_signals(&signals);
     return written;
 }

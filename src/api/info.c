@@ -182,12 +182,12 @@ HAK_EXPORT struct mallinfo2 mallinfo2(void)
     numbers_read(&n);
     struct mallinfo2 info;
     memset(&info, 0, sizeof info);
-    info.arena = n.super_bytes;
     info.ordblks = n.magazine_blocks;
     info.hblks = n.big_blocks;
     info.hblkhd = n.big_bytes;
     info.uordblks = n.small_bytes + n.run_bytes;
-    info.fordblks = n.super_bytes - info.uordblks;
+    info.arena = largest_of(n.super_bytes, info.uordblks); /* guarded blocks lie elsewhere */
+    info.fordblks = info.arena - info.uordblks;
     info.keepcost = n.dirty_bytes + n.big_cached;
     return info;
 }

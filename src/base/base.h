@@ -82,6 +82,12 @@ HAK_INLINE size_t largest_of(size_t a, size_t b)
     return a > b ? a : b;
 }
 
+/* Of parts that are not of one moment, and may be less than nothing together. */
+HAK_INLINE size_t not_negative(size_t sum)
+{
+    return sum <= PTRDIFF_MAX ? sum : 0;
+}
+
 /* Tells the processor that this is a spin loop. */
 HAK_INLINE void cpu_relax(void)
 {

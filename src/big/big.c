@@ -47,8 +47,9 @@ static void account(struct extent now, struct extent before, size_t blocks)
 static void purge_maps(struct cached c)
 {
     for (size_t g = c.granule; g < c.granule + c.granules; g++) {
-        if (super_at(g)->maps_left)
-            arrays_purge_maps(g);
+        if (!super_at(g)->maps_left)
+            continue;
+        arrays_purge_maps(g);
         super_at(g)->maps_left = false;
     }
 }
@@ -148,6 +149,7 @@ static HAK_NOINLINE void drop_between(size_t granule, size_t end)
 static void settle_piece(struct cached c, size_t to, struct moving m)
 {
     moved_note(c.granule, to, m);
+    purge_maps(stretch(c.granule, m.done, 0)); /* nobody will ask for the granules' maps */
     if (m.done > 0)
         region_forget(c.granule, m.done);
     drop_between(c.granule + m.done, c.granule + c.granules);

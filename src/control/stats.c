@@ -22,7 +22,7 @@ const char hak_counter_names[COUNTER_COUNT][COUNTER_NAME_ROOM] = {
 };
 
 /* A magazine may hold blocks of other heaps, as a lease does, and those count them as handed out: a single difference may
- * wrap around, their sum over all heaps does not. */
+ * wrap around, their sum over all heaps only if blocks went home while they were added up. */
 static void add_class(struct numbers *n, struct heap *h, uint32_t class)
 {
     const struct class_slabs *c = &h->classes[class];
@@ -53,12 +53,14 @@ static void read_totals(struct numbers *n)
 {
     registry_each(add_heap, n);
     for (uint32_t class = 0; class < CLASS_COUNT; class ++) {
-        const struct class_numbers *c = &n->classes[class];
+        struct class_numbers *c = &n->classes[class];
+        c->blocks = not_negative(c->blocks);
         n->small_blocks += c->blocks;
         n->small_bytes += c->blocks * hak_classes[class].size;
         n->magazine_blocks += c->magazine;
         n->magazine_bytes += c->magazine * hak_classes[class].size;
     }
+    n->ss_local = n->counters[COUNTER_ss_taken] - n->small_blocks - n->magazine_blocks;
     size_t sampled_blocks, sampled_bytes;
     sampled_live(&sampled_blocks, &sampled_bytes);
     n->small_blocks += sampled_blocks;
@@ -119,15 +121,6 @@ static void print_class(struct printed *to, uint32_t class, const struct class_n
     print(to, line, length);
 }
 
-/* That came back to their slabs: what was taken and is not out. */
-static size_t blocks_back(const struct numbers *n)
-{
-    size_t out = 0;
-    for (uint32_t class = 0; class < CLASS_COUNT; class ++)
-        out += n->classes[class].blocks + n->classes[class].magazine;
-    return n->counters[COUNTER_ss_taken] - out;
-}
-
 int numbers_print(const struct numbers *n, int fd)
 {
     static const struct {
@@ -154,7 +147,7 @@ int numbers_print(const struct numbers *n, int fd)
     }
     for (int i = 0; i < COUNTER_COUNT; i++)
         print_row(&to, hak_counter_names[i], n->counters[i]);
-    print_row(&to, "ss_local", blocks_back(n));
+    print_row(&to, "ss_local", n->ss_local);
     for (uint32_t class = 0; class < CLASS_COUNT; class ++) {
         if (n->classes[class].slabs != 0)
             print_class(&to, class, &n->classes[class]);

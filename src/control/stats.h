@@ -15,6 +15,7 @@ struct numbers {
     size_t run_blocks, run_bytes;
     size_t big_blocks, big_bytes;
     size_t super_bytes;      /* mapped for SuperSlabs */
+    size_t ss_local;         /* blocks that came back to their slabs: what was taken and is not out */
     size_t supers_made;      /* since the start: how often units needed stage 3 */
     size_t supers_collapsed; /* likewise: those that were full and got a huge page */
     size_t dirty_bytes;      /* free units that may have pages */

@@ -98,12 +98,6 @@ static HAK_COLD void add_live(struct heap *h, void *context)
     add_relaxed(&sum->count, load_relaxed(&h->live_runs.count));
 }
 
-/* Parts that are not of one moment may be less than nothing together. */
-static size_t not_negative(size_t sum)
-{
-    return sum <= PTRDIFF_MAX ? sum : 0;
-}
-
 HAK_COLD void runs_live(size_t *bytes, size_t *blocks)
 {
     struct live_runs sum;

@@ -10,7 +10,7 @@
  *
  * The child of a fork must not write into its parent's: it has none until it is asked for memory.
  *
- * Calls: os. Called by: pressure, region, slab, mind, purge, profile, heap, front, control, api. */
+ * Calls: os. Called by: pressure, region, slab, mind, purge, profile, heap, front, api. */
 #ifndef HAK_LIVE_H
 #define HAK_LIVE_H
 

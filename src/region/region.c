@@ -337,7 +337,7 @@ static HAK_COLD ptrdiff_t take_from_mapped(size_t n, size_t alignment, bool *zer
 
 ptrdiff_t region_take(size_t n, size_t alignment, bool *zeroed)
 {
-    if (!region_init() || !lock_take_if_safe(&region.lock))
+    if (!region_init() || n >= hak_region.granules || !lock_take_if_safe(&region.lock))
         return REGION_NONE;
     ptrdiff_t first = take_found(free_map_find, n, alignment, zeroed);
     if (first < 0)

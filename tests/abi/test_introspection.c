@@ -6,6 +6,7 @@
 #include <pthread.h>
 
 enum { small_size = 1000, small_count = 64000, trim_size = 4000, trim_count = 64000 };
+enum { paged_size = 57344, paged_count = 1000 };
 
 /* Caches and metadata may count as used or not: a tenth of the amount, and 4 MiB. */
 static size_t tolerance(size_t amount)
@@ -70,6 +71,18 @@ static void test_space_from_the_system(void)
     CHECK(wide.arena + wide.hblkhd > 0);
     CHECK(wide.arena + wide.hblkhd >= wide.uordblks);
     free(block);
+}
+
+/* In blocks of which some are samples that lie elsewhere, where there are many. */
+static void test_used_and_free_are_parts_of_the_arena(void)
+{
+    static void *blocks[paged_count];
+    allocate_touched(blocks, paged_count, paged_size);
+    const struct mallinfo2 held = mallinfo2();
+    CHECK(held.uordblks >= (size_t)paged_count * paged_size);
+    CHECK(held.arena >= held.uordblks);
+    CHECK(held.fordblks == held.arena - held.uordblks);
+    free_all(blocks, paged_count);
 }
 
 /* The old function has int fields; while the heap is small both must agree. */
@@ -192,6 +205,7 @@ int main(void)
     require_hakmem();
     test_old_mallinfo_agrees();
     test_space_from_the_system();
+    test_used_and_free_are_parts_of_the_arena();
     test_used_follows_small_blocks();
     test_used_follows_large_blocks();
     test_other_threads_count();

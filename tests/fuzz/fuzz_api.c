@@ -39,7 +39,7 @@ static void statistics_check(void)
     struct mallinfo2 info = mallinfo2();
     if (info.uordblks + info.hblkhd != s.live_bytes)
         broken("mallinfo2: %zu + %zu live, not %zu", info.uordblks, info.hblkhd, s.live_bytes);
-    if (info.arena != info.uordblks + info.fordblks)
+    if (info.uordblks > info.arena || info.arena - info.uordblks != info.fordblks)
         broken("mallinfo2: %zu used and %zu free of %zu", info.uordblks, info.fordblks, info.arena);
 #endif
 }

@@ -83,6 +83,9 @@ def build_with_pkg_config(prefix: Path, build: Path) -> None:
         if kind == "static":
             words = ["-l:libhakmem.a" if word == "-lhakmem" else word for word in words]
         run("cc", CONSUMER / "consumer.c", "-o", build / f"pc_{kind}", *words)
+        if kind == "static":
+            plugin = ("-shared", "-fPIC", CONSUMER / "plugin.c", "-o", build / "pc_plugin.so")
+            run("cc", *plugin, *words)
 
 
 def check_absolute_folders(folder: Path) -> None:
@@ -119,6 +122,12 @@ def check_programs(build: Path, libraries: Path) -> None:
         run(build / program)
 
 
+def check_plugins(build: Path) -> None:
+    """What has the static library in it stays mapped when it is closed."""
+    for plugin in ("libplugin.so", "pc_plugin.so"):
+        run(build / "host", build / plugin)
+
+
 def check_preload(build: Path, libraries: Path) -> None:
     run(build / "plain", LD_PRELOAD=SONAME, LD_LIBRARY_PATH=str(libraries))
     alone = subprocess.run([build / "plain"], capture_output=True, text=True, timeout=TIMEOUT_S)
@@ -151,6 +160,7 @@ def main() -> None:
         build_with_cmake(prefix, build)
         build_with_pkg_config(prefix, build)
         check_programs(build, libraries)
+        check_plugins(build)
         check_preload(build, libraries)
     print("installed, found by CMake and pkg-config, linked, preloaded by name")
 

@@ -69,6 +69,37 @@ static void a_granule_of_pages_serves_where_it_is(void **state)
     assert_int_equal(os_resident_pages(map, page_size), page_size > 4096);
 }
 
+/* A block that begins where another kind's granule was leaves for another place. */
+static void maps_of_the_other_kind_do_not_stay(void **state)
+{
+    (void)state;
+    size_t page_size = os_page_size();
+    if (!region_can_forget() || page_size > 4096)
+        skip();
+    bool zeroed = true, is_behind;
+    (void)pages_purge(0);
+    (void)supers_purge(0);
+    ptrdiff_t page = pages_take((uint32_t)(GRANULE_SIZE >> page_shift()), 1, &zeroed);
+    assert_true(page >= 0);
+    char *of_pages = page_address((size_t)page);
+    size_t granule = unit_of(of_pages) / GRANULE_UNITS;
+    char *map = (char *)unit_map(unit_of(of_pages), FIRST_PAGED);
+    map -= (uintptr_t)map % page_size;
+    *of_pages = *map = 1;
+    pages_give((size_t)page, (uint32_t)(GRANULE_SIZE >> page_shift()));
+    is_behind = region_extend(granule + 1, 1, &zeroed); /* nobody else grows into it */
+    assert_ptr_equal(alloc(GRANULE_SIZE), of_pages);
+    release(of_pages);
+    assert_int_equal(os_resident_pages(map, page_size), 1);
+    char *whole = alloc(3 * GRANULE_SIZE);
+    assert_ptr_not_equal(whole, of_pages);
+    assert_int_equal(*whole, 1); /* its pages */
+    assert_int_equal(os_resident_pages(map, page_size), 0);
+    release(whole);
+    if (is_behind)
+        region_give(granule + 1, 1, false);
+}
+
 /* What the kernel did not take back is there, however little of the granule its next block has. */
 static void what_stayed_in_a_granule_is_not_zero(void **state)
 {
@@ -135,6 +166,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(pages_of_other_kinds_come_together, empty_cache),
         cmocka_unit_test_setup(a_granule_of_pages_serves_where_it_is, empty_cache),
+        cmocka_unit_test_setup(maps_of_the_other_kind_do_not_stay, empty_cache),
         cmocka_unit_test_setup(what_stayed_in_a_granule_is_not_zero, empty_cache),
         cmocka_unit_test_setup(others_get_a_granule_of_the_cache, empty_cache),
         cmocka_unit_test_setup(what_was_moved_is_not_for_others, empty_cache),

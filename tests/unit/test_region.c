@@ -174,7 +174,10 @@ static void more_than_there_is_fails(void **state)
     bool zeroed;
     assert_int_equal(region_take(hak_region.granules + 1, 1, &zeroed), REGION_NONE);
     assert_int_equal(region_take(SIZE_MAX >> GRANULE_SHIFT, 1, &zeroed), REGION_NONE);
-    region_give(take(1, 1), 1, false); /* and nothing is broken by it */
+    size_t g = take(1, 1);
+    region_give(g, 1, false);
+    assert_int_equal(region_take(hak_region.granules, 1, &zeroed), REGION_NONE);
+    assert_true(os_is_mapped(granule_address(g), GRANULE_SIZE)); /* it costs nobody anything */
 }
 
 static void forgotten_granules_are_mapped_anew(void **state)

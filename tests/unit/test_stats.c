@@ -192,10 +192,30 @@ static void the_text_says_the_same(void **state)
     assert_int_equal(text[strlen(text) - 1], '\n');
 }
 
+/* Another thread's magazine was looked at while it had blocks that have gone home since. */
+static void blocks_that_went_home_meanwhile_are_not_less_than_none(void **state)
+{
+    (void)state;
+    static struct numbers before, between;
+    uint32_t class = class_for(1000);
+    front_free(front_alloc(1000));
+    struct heap *h = hak_thread.heap;
+    numbers_read(&before);
+    size_t used = h->classes[class].used;
+    assert_true(used > 0 && before.classes[class].magazine > 0);
+    h->classes[class].used = 0;
+    numbers_read(&between);
+    h->classes[class].used = used;
+    assert_int_equal(between.classes[class].blocks, 0);
+    assert_int_equal(between.small_blocks, before.small_blocks - before.classes[class].blocks);
+    assert_true(numbers_live(&between) <= numbers_live(&before));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(live_bytes_are_those_of_live_blocks),
+        cmocka_unit_test(blocks_that_went_home_meanwhile_are_not_less_than_none),
         cmocka_unit_test(sums_are_those_of_the_classes),
         cmocka_unit_test(memory_in_use_is_all_accounted_for),
         cmocka_unit_test(magazines_are_not_live),

@@ -8,10 +8,11 @@ Those of the commands only where their packages and click-man are there.
 import argparse
 import gzip
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from roff import roff
-from tables import HOW_TO_SET, Setting, settings
+from tables import HOW_TO_SET, Option, options
 
 from hakmem import __version__
 
@@ -34,7 +35,7 @@ SETTINGS_FOOT = r""".SH SEE ALSO
 """
 
 
-def settings_page(rows: list[Setting]) -> str:
+def settings_page(rows: Sequence[Option]) -> str:
     head = SETTINGS_HEAD.lstrip().format(version=__version__, how_to_set=roff(HOW_TO_SET))
     items = [
         f'.TP\n.BR {row.name} " ({roff(default_and_bounds(row))})"\n{roff(row.about)}\n'
@@ -43,13 +44,13 @@ def settings_page(rows: list[Setting]) -> str:
     return head + "".join(items) + SETTINGS_FOOT
 
 
-def default_and_bounds(row: Setting) -> str:
+def default_and_bounds(row: Option) -> str:
     return ", ".join(filter(None, (f"default {row.default}", row.bounds)))
 
 
 def write_settings(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "hakmem.7").write_text(settings_page(settings()), encoding="utf-8")
+    (folder / "hakmem.7").write_text(settings_page(options()), encoding="utf-8")
 
 
 def write_commands(folder: Path) -> None:

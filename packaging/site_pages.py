@@ -16,7 +16,7 @@ from mkdocs.structure.pages import Page
 # MkDocs loads a hook by its path alone.
 sys.path.insert(0, str(Path(__file__).parent))
 
-from tables import HOW_TO_SET, ROOT, counters, settings
+from tables import HOW_TO_SET, ROOT, counters, options
 
 DOCS = "docs/"
 # By the file in the repository. What is in docs/ has its own path there.
@@ -46,7 +46,7 @@ def cell(text: str) -> str:
 def settings_page() -> str:
     rows = [
         f"| `{row.name}` | {row.kind.lower()} | {row.default} | {row.bounds} | {cell(row.about)} |"
-        for row in settings()
+        for row in options()
     ]
     head = ["| setting | kind | default | bounds | what it does |", "|---|---|---|---|---|"]
     words = [

@@ -114,8 +114,10 @@ uint16_t keep_key_of_site(size_t size, const uintptr_t *frames, uint32_t depth)
         return 0;
     uint64_t signature = keep_signature_of(size, frames, depth);
     uint16_t key = key_of_signature(signature);
-    store_relaxed(&sites[key].address, (uint64_t)(depth > 0 ? frames[0] : 0));
-    store_relaxed(&sites[key].by_size, by_size);
+    if (load_relaxed(&sites[key].signature) == signature) { /* what it shows is its first one's */
+        store_relaxed(&sites[key].address, (uint64_t)(depth > 0 ? frames[0] : 0));
+        store_relaxed(&sites[key].by_size, by_size);
+    }
     return option(keep) == KEEP_SHUFFLED ? shuffled(key) : key;
 }
 
@@ -375,11 +377,11 @@ static void decide_key(uint16_t key, uint64_t now)
         return;
     uint32_t from = r->chosen, to = best_time(key);
     r->chosen = (uint8_t)to;
-    if (to != from)
-        log_change(key, from, to, now);
     struct live_area *a = live_area();
     if (a != NULL)
-        show_rule(a, key);
+        show_rule(a, key); /* before the decision that refers to it */
+    if (to != from)
+        log_change(key, from, to, now);
     r->is_changed = false;
 }
 

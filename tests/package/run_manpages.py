@@ -13,11 +13,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "packaging"))
 
-from tables import Setting, settings
+from tables import Option, options
 
 from hakmem.insight.library_settings import ask
 
@@ -33,7 +34,7 @@ def run(*command: str | Path) -> str:
     return done.stderr
 
 
-def missing_in(pages: Path, source: Path, rows: list[Setting]) -> list[str]:
+def missing_in(pages: Path, source: Path, rows: Sequence[Option]) -> list[str]:
     front_door = (source / "hakmem").read_text()
     commands = re.findall(r"^  (\w+) {2,}\S", front_door, re.MULTILINE)
     text = (pages / "man7" / "hakmem.7").read_text()
@@ -41,7 +42,7 @@ def missing_in(pages: Path, source: Path, rows: list[Setting]) -> list[str]:
     return absent + [c for c in commands if not (pages / "man1" / f"hakmem-{c}.1").exists()]
 
 
-def shows(page: str, row: Setting) -> bool:
+def shows(page: str, row: Option) -> bool:
     """With its bounds, where it has any."""
     heading = next((line for line in page.split("\n") if line.startswith(f".BR {row.name} ")), "")
     return bool(heading) and row.bounds in heading
@@ -55,7 +56,7 @@ def lacking(page: Path) -> str:
     return ", ".join([*cut_off, *([] if ".SH EXAMPLES" in lines else ["examples"])])
 
 
-def differences(rows: list[Setting], library: Path) -> list[str]:
+def differences(rows: Sequence[Option], library: Path) -> list[str]:
     """What the library says otherwise than the table that is shown."""
     said = {row.name: row for row in ask(library, {}).settings}
     shown = {row.name: row for row in rows if not row.secure_only}
@@ -81,7 +82,7 @@ def main() -> int:
         pages = Path(name)
         writer = arguments.source / "packaging" / "manpages.py"
         run(sys.executable, "-B", writer, pages)
-        rows = settings()
+        rows = options()
         absent = missing_in(pages, arguments.source, rows)
         if absent:
             sys.exit(f"FAILED: no manual page tells of {', '.join(absent)}")

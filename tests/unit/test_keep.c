@@ -373,6 +373,27 @@ static void call_stacks_do_not_share_a_key_while_there_are_others(void **state)
     }
 }
 
+/* A process may have more of them than there are places: what is shown of a place stays its first one's. */
+static void call_stacks_without_a_place_leave_anothers_as_it_is(void **state)
+{
+    (void)state;
+    const uintptr_t own[] = {0x7f0000004321, 0x7f0000008765};
+    hak_options.keep = KEEP_SITE;
+    key = keep_key_of_site(4 * MIB, own, 2);
+    size_t sharing = 0;
+    for (uintptr_t i = 0; i < 32 * (uintptr_t)KEEP_KEYS; i++) {
+        uintptr_t frame = 0x12 + 0x20 * i;
+        sharing += keep_key_of_site(16 * MIB, &frame, 1) == key;
+    }
+    assert_true(sharing > 0);
+    for (int i = 0; i < 4; i++)
+        beat(2200);
+    const struct live_rules *row = &live_area()->rules[key];
+    assert_true(load_relaxed(&row->site) == own[0]);
+    assert_int_equal(load_relaxed(&row->least_bytes), 4 * MIB);
+    assert_true(load_relaxed(&row->stack) == keep_signature_of(4 * MIB, own, 2));
+}
+
 /* ---- keys ---- */
 
 static void a_call_stack_is_known_wherever_it_is_loaded(void **state)
@@ -466,6 +487,8 @@ int main(void)
         cmocka_unit_test(sizes_have_keys_by_powers_of_two),
         cmocka_unit_test_setup(call_stacks_have_keys, next_key),
         cmocka_unit_test_setup(shuffled_keys_say_nothing, next_key),
+        cmocka_unit_test_setup(call_stacks_without_a_place_leave_anothers_as_it_is,
+                               next_key), /* last: no place is left */
     };
     return cmocka_run_group_tests(tests, make_area, NULL);
 }

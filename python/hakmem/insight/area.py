@@ -38,7 +38,7 @@ WORDS: dict[str, tuple[Literal["I", "Q"], int]] = {"u32": ("I", 4), "u64": ("Q",
 # A row of words by the million is nobody's.
 FIELD = re.compile(r"([a-z][a-z0-9_]*):(u32|u64)(?:\[([1-9]\d{0,4})\])?")
 # What refers to rows is copied before what it refers to: the latter only grows.
-COPIED_FIRST = ("blocks", "sites")
+COPIED_FIRST = ("blocks", "sites", "decisions")
 # A row of these may be written anew while it is copied.
 REWRITTEN = ("decisions",)
 

@@ -13,6 +13,7 @@ from hakmem.insight.area import OBJECT, Area, Row, Saved, clock_ms, number, numb
 from hakmem.insight.attaching import area_of, mapped_name, program_of
 from hakmem.insight.confidence import FEW, Interval, Sampled, of_samples, of_total
 from hakmem.insight.numbers import is_peak_now, numbers_of
+from hakmem.insight.option_table import written
 from hakmem.pids import pid_of
 from hakmem.terminal import in_one_line, legible
 
@@ -376,4 +377,4 @@ def _point(row: Row) -> TimePoint:
 def chosen_settings(profile: Profile) -> str:
     """Those that somebody set, as in HAKMEM_CONF."""
     chosen = [name for name in profile.settings if profile.settings.get(f"from_{name}")]
-    return ",".join(f"{name}:{profile.settings[name]}" for name in chosen)
+    return ",".join(f"{name}:{written(name, profile.settings[name])}" for name in chosen)

@@ -12,6 +12,7 @@ from rich.text import Text
 from hakmem.insight.look import Listed
 from hakmem.insight.narrow import Fitted
 from hakmem.insight.numbers import CLASS_METRICS, THREAD_METRICS, Metric, Numbers, SizeClass
+from hakmem.insight.option_table import written
 from hakmem.insight.words import count_text, size_text, time_text
 
 DASH = "-"
@@ -39,7 +40,8 @@ def as_json(n: Numbers) -> dict[str, Any]:
             for t in n.threads
         ],
         "settings": {
-            name: {"value": v, "from": origin} for name, (v, origin) in n.settings.items()
+            name: {"value": v, "shown": written(name, v), "from": origin}
+            for name, (v, origin) in n.settings.items()
         },
     }
 
@@ -78,7 +80,7 @@ def _amount(value: int, unit: str) -> str:
 def _settings(changed: dict[str, tuple[int, str]]) -> Fitted:
     table = _table("value", "from", left=("setting",))
     for name, (value, origin) in changed.items():
-        table.add_row(name, f"{value:,}", origin)
+        table.add_row(name, written(name, value), origin)
     return Fitted(table)
 
 

@@ -24,6 +24,7 @@ from hakmem.insight.area import (
     Saved,
     _settled,
     load,
+    parse,
 )
 from hakmem.insight.attaching import (
     area_of,
@@ -183,6 +184,33 @@ def test_more_rows_counted_than_there_is_room(built: Built, tmp_path: Path) -> N
     used = HEADER.size + DESCRIPTOR.size * names.index("heaps") + 28
     area = load(saved(tmp_path, damaged(built, used, 1 << 31)))
     assert area.table("heaps").used == shapes()["heaps"].rows
+
+
+def test_what_refers_to_rows_is_copied_before_them(built: Built) -> None:
+    """Of a running process the rows that come meanwhile are there."""
+    at: list[int] = []
+
+    def read(offset: int, length: int) -> bytes:
+        at.append(offset)
+        return built.data[offset : offset + length]
+
+    tables = parse(read, len(built.data), "here").tables
+    first = {row.split(b"\0")[0].decode(): offset for row, offset in offsets(built.data)}
+    order = sorted(tables, key=lambda name: at.index(first[name]))
+    for refers, to in (
+        ("blocks", "sites"),
+        ("sites", "stacks"),
+        ("decisions", "rules"),
+        ("decisions", "classes"),
+    ):
+        assert order.index(refers) < order.index(to)
+
+
+def offsets(data: bytes) -> list[tuple[bytes, int]]:
+    """Name and place of each table."""
+    count = HEADER.unpack_from(data)[3]
+    rows = [DESCRIPTOR.unpack_from(data, HEADER.size + i * DESCRIPTOR.size) for i in range(count)]
+    return [(name, offset) for name, offset, *_ in rows]
 
 
 def test_a_missing_table_is_named(built: Built, tmp_path: Path) -> None:

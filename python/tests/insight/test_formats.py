@@ -13,6 +13,7 @@ from synthetic_profile import Simulation, busy_program
 
 from hakmem.insight.folded import collapsed, speedscope
 from hakmem.insight.pprof import message_class, pprof
+from hakmem.insight.profile import chosen_settings
 from hakmem.insight.views import LIVE, PEAK, TOTAL, stacks_of
 
 
@@ -61,6 +62,10 @@ def test_pprof_says_where_it_is_from(busy: Simulation) -> None:
         assert word in comments
     # Settings somebody chose, without those as they come.
     assert "settings: profile:1" in comments
+    chosen = {"keep": 4, "rules": 1, "retain": 64 << 20, "keep_time": 1500, "newer": 7}
+    set_by = dict.fromkeys((f"from_{name}" for name in chosen), 1)
+    words = "keep:site,rules:(set),retain:64M,keep_time:1500ms,newer:7"
+    assert chosen_settings(replace(busy.profile(), settings=chosen | set_by)) == words
 
 
 def test_pprof_with_the_peak(busy: Simulation) -> None:

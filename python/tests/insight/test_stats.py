@@ -62,7 +62,7 @@ def test_text(profile: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert "a-server (77) on hakmem 9.9.9, 60 s" in out
     assert re.search(r"^live +8\.87 MiB +all blocks the program holds$", out, re.MULTILINE)
     assert re.search(r"^refill +12 +magazine refills$", out, re.MULTILINE)
-    assert re.search(r"^retain +2,097,152 +environment", out, re.MULTILINE)
+    assert re.search(r"^retain +2M +environment", out, re.MULTILINE)
     assert "\x1b" not in out
     for name in metric_table(tuple(COUNTERS)):
         if not name.startswith("resident"):
@@ -80,7 +80,7 @@ def test_json_has_what_the_tables_amount_to(
     assert [c["size"] for c in found["classes"]] == [64, 73728]
     assert found["classes"][0]["magazine_bytes"] == 9600
     assert [t["state"] for t in found["threads"]] == ["running", "ended", "lost"]
-    assert found["settings"]["retain"] == {"value": 2097152, "from": "environment"}
+    assert found["settings"]["retain"] == {"value": 2097152, "shown": "2M", "from": "environment"}
 
 
 def test_several_targets_are_a_list(profile: str, capsys: pytest.CaptureFixture[str]) -> None:

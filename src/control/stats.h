@@ -14,9 +14,9 @@ struct numbers {
     size_t slabs, slab_bytes;
     size_t run_blocks, run_bytes;
     size_t big_blocks, big_bytes;
-    size_t super_bytes;      /* mapped for SuperSlabs */
-    size_t ss_local;         /* blocks that came back to their slabs: what was taken and is not out */
-    size_t supers_made;      /* since the start: how often units needed stage 3 */
+    size_t super_bytes; /* mapped for SuperSlabs */
+    size_t ss_local;    /* blocks that came back to their slabs: what was taken and is not out */
+    size_t supers_made; /* since the start: how often units needed stage 3 */
     size_t supers_collapsed; /* likewise: those that were full and got a huge page */
     size_t dirty_bytes;      /* free units that may have pages */
     size_t big_cached;       /* freed big blocks with pages */

@@ -14,6 +14,8 @@ from hakmem.insight.attaching import area_of, mapped_name, program_of
 from hakmem.insight.confidence import FEW, Interval, Sampled, of_samples, of_total
 from hakmem.insight.numbers import is_peak_now, numbers_of
 from hakmem.insight.option_table import written
+from hakmem.insight.processes import status
+from hakmem.insight.smaps import parse
 from hakmem.pids import pid_of
 from hakmem.terminal import in_one_line, legible
 
@@ -111,7 +113,8 @@ class Profile:
     taken_at: float = 0.0
     source: str = ""
     program: str = ""  # its file, as `modules` have it
-    rss: tuple[tuple[int, int], ...] = ()
+    rss: tuple[tuple[int, int], ...] = ()  # (milliseconds, bytes), as far as somebody looked
+    rss_most: int = 0  # ever, where the kernel could be asked
     has_ended: bool = False
     known_live: int = 0  # bytes of live blocks, which hakmem counts whatever is sampled
 
@@ -121,6 +124,10 @@ class Profile:
         for block in self.blocks:
             found[block.site].append(block)
         return found
+
+    @property
+    def rss_peak(self) -> int:
+        return max(self.rss_most, *(count for _, count in self.rss), 0)
 
     @property
     def age_ms(self) -> int:
@@ -258,8 +265,17 @@ def profile_of(target: str) -> Profile:
     area = area_of(target)
     if pid is None:
         at = area.saved.at if area.saved else Path(target).stat().st_mtime
-        return from_area(area, taken_at=at)
-    return from_area(area, command=command_of(pid), now_ms=clock_ms())
+        return _with_rss(from_area(area, taken_at=at), parse(area.maps_text).rss)
+    profile = from_area(area, command=command_of(pid), now_ms=clock_ms())
+    now = status(pid)
+    if now is None:
+        return profile
+    return replace(_with_rss(profile, now.resident), rss_most=now.resident_peak)
+
+
+def _with_rss(profile: Profile, count: int) -> Profile:
+    """At the moment of the profile; 0: not known."""
+    return replace(profile, rss=((profile.now_ms, count),)) if count else profile
 
 
 def command_of(pid: int) -> str:

@@ -153,6 +153,16 @@ def test_page_of_a_program_for_which_memory_was_never_tight(busy: Simulation) ->
     assert "live after" in text
 
 
+def test_page_of_a_moment_has_rss_of_that(busy: Simulation) -> None:
+    now = 5_900_000
+    profile = replace(busy.profile(), rss=((now, 300 << 20),), rss_most=400 << 20)
+    text = own_part(page(profile, stacks_of(profile, busy.symbols), []))
+    assert "300 MiB <small>at most 400 MiB</small>" in text
+    assert "Of RSS only this moment is known" in text
+    over_time = own_part(html_of(busy))
+    assert "resident memory" not in over_time
+
+
 def test_tree_adds_up(busy: Simulation) -> None:
     stacks = stacks_of(busy.profile(), busy.symbols)
     root = grow(((s.frames, (s.bytes(LIVE),), s.site.samples) for s in stacks), 1)

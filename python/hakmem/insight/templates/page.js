@@ -194,7 +194,9 @@ function drawTimeline() {
     line("held for blocks", one.seconds, one.held, "held"),
     line("free with pages (dirty)", one.seconds, one.dirty, "dirty"),
   ];
-  if (one.rss.length) traces.push(line("RSS", one.rss_seconds, one.rss, "rss", {line: {color: ink("rss"), width: 2, dash: "dot"}}));
+  const asPoint = {mode: "markers", marker: {color: ink("rss"), size: 9}};
+  const asLine = {line: {color: ink("rss"), width: 2, dash: "dot"}};
+  if (one.rss.length) traces.push(line("RSS", one.rss_seconds, one.rss, "rss", one.rss.length > 1 ? asLine : asPoint));
   const layout = chartLayout(330, unit);
   layout.margin.t = 34;
   layout.xaxis.title = {text: "seconds since the start", standoff: 8};

@@ -4,7 +4,7 @@ import json
 import math
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from hakmem.insight import words
 from hakmem.insight.confidence import Interval, of_samples
 from hakmem.insight.leaks import Suspect
 from hakmem.insight.pprof import provenance
-from hakmem.insight.profile import LIFETIME_NAMES, Block, Profile
+from hakmem.insight.profile import LIFETIME_NAMES, Block, Profile, TimePoint
 from hakmem.insight.symbols import Frame
 from hakmem.insight.tree import as_columns, grow
 from hakmem.insight.views import (
@@ -222,7 +222,7 @@ def _data(profile: Profile, stacks: Sequence[Stack], view: View) -> dict[str, ob
         ),
         2 * len(flames),
     )
-    points = profile.timeline
+    points = _until_now(profile)
     bins = size_bins(profile.blocks)
     return {
         "flame": {
@@ -249,6 +249,14 @@ def _data(profile: Profile, stacks: Sequence[Stack], view: View) -> dict[str, ob
             "samples": [one.samples for one in bins],
         },
     }
+
+
+def _until_now(profile: Profile) -> tuple[TimePoint, ...]:
+    """The time line has a row where something is sampled: what nothing happened to is as it was."""
+    points = profile.timeline
+    if not points or points[-1].ms >= profile.now_ms:
+        return points
+    return (*points, replace(points[-1], ms=profile.now_ms))
 
 
 def _as_script(data: object) -> Markup:

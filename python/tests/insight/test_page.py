@@ -153,6 +153,16 @@ def test_page_of_a_program_for_which_memory_was_never_tight(busy: Simulation) ->
     assert "live after" in text
 
 
+def test_time_line_goes_on_until_now(busy: Simulation) -> None:
+    profile = busy.profile()
+    later = replace(profile, now_ms=profile.now_ms + 500_000)
+    for one, last in ((profile, "1000.0"), (later, "1500.0")):
+        text = own_part(page(one, stacks_of(one, busy.symbols), []))
+        seconds = re.search(r'"timeline":{"seconds":\[([^]]*)\]', text)
+        assert seconds and seconds[1].split(",")[-1] == last
+    assert len(seconds[1].split(",")) == len(profile.timeline) + 1
+
+
 def test_page_of_a_moment_has_rss_of_that(busy: Simulation) -> None:
     now = 5_900_000
     profile = replace(busy.profile(), rss=((now, 300 << 20),), rss_most=400 << 20)

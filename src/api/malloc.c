@@ -134,8 +134,10 @@ HAK_EXPORT void hak_free_aligned_sized(void *p, size_t alignment, size_t size)
 
 HAK_EXPORT void *hak_alloc_at(size_t size, uintptr_t site)
 {
-    (void)site; /* the same routing for every site */
-    return api_alloc(size);
+    front_name_site(site);
+    void *p = hak_malloc(size);
+    front_name_site(0);
+    return p;
 }
 
 #if HAK_INTERPOSE

@@ -27,10 +27,13 @@
 
 /* ---- allocation ---- */
 
+/* What the caller names says it all. */
 static HAK_NOINLINE void note_site(struct slab *s)
 {
     uintptr_t frames[KEEP_SITE_FRAMES];
-    s->key = keep_key_of_site(s->size, frames, stack_capture(frames, KEEP_SITE_FRAMES, false));
+    frames[0] = hak_thread.heap->magazines.sampler.site;
+    uint32_t depth = frames[0] != 0 ? 1 : stack_capture(frames, KEEP_SITE_FRAMES, false);
+    s->key = keep_key_of_site(s->size, frames, depth);
 }
 
 void note_pages(struct heap *h, void *p, size_t size)
@@ -303,6 +306,14 @@ void *front_alloc_slow(size_t size)
         return alloc_missed(size);
     learn_offset(size, offset);
     return p;
+}
+
+HAK_COLD void front_name_site(uintptr_t site)
+{
+    struct heap *h = thread_find_heap(thread_enter());
+    if (h != NULL)
+        h->magazines.sampler.site = site;
+    thread_leave();
 }
 
 static void *clear(void *p, size_t request)

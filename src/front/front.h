@@ -19,6 +19,9 @@ void front_free_sized_slow(void *p, size_t size);
 void *front_alloc_zeroed_slow(size_t size);
 void *front_alloc_aligned(size_t alignment, size_t size);
 
+/* What the calling thread's requests are for, until it says otherwise; 0: what their call stacks say. */
+void front_name_site(uintptr_t site);
+
 /* A block where another is to be replaced, in its explicit heap; NULL: it is in none. */
 void *front_alloc_beside(struct heap *owner, size_t size);
 

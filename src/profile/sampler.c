@@ -121,7 +121,10 @@ static void capture(struct request *q, const struct sampler *s, size_t size)
 {
     q->by = s;
     q->size = size;
-    q->depth = stack_capture(q->stack, (uint32_t)option(profile_depth), option(profile_unwind));
+    q->stack[0] = s->site;
+    q->depth = s->site != 0;
+    q->depth += stack_capture(q->stack + q->depth, (uint32_t)option(profile_depth) - q->depth,
+                              option(profile_unwind));
 }
 
 static bool record(const struct request *q, const void *p, size_t usable)

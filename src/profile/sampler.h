@@ -32,6 +32,7 @@ struct sampler {
     int64_t rest; /* words to the next point beyond those in hak_thread.left; never below zero */
     uint64_t interval; /* of which the distance to it was drawn */
     uint64_t random;
+    uintptr_t site; /* that the caller of malloc has named; 0: none */
 };
 
 /* A thread begins: draws its first point, for the request in which it does so as well. */

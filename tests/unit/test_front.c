@@ -11,6 +11,7 @@
 #include "control/options.h"
 #include "front/secure.h"
 #include "heap/runs.h"
+#include "mind/keep.h"
 #include "purge/purge.h"
 
 /* Sizes densely while they are small, then about 16 steps per doubling. */
@@ -467,6 +468,35 @@ static void a_sample_takes_the_pages_of_a_block_that_is_kept(void **state)
     front_free(sample);
 }
 
+/* ---- sites that the caller names ---- */
+
+static uint16_t key_of_big(uintptr_t site)
+{
+    front_name_site(site);
+    void *p = front_alloc(3 * MIB);
+    front_name_site(0);
+    assert_non_null(p);
+    uint16_t key = slab_at(unit_of(p))->key;
+    front_free(p);
+    return key;
+}
+
+static void a_named_site_counts_instead_of_the_call_stack(void **state)
+{
+    (void)state;
+    size_t before = hak_options.keep;
+    hak_options.keep = KEEP_SITE;
+    uintptr_t site = 42;
+    uint16_t named = key_of_big(site), again = key_of_big(site);
+    uint16_t other = key_of_big(43), none = key_of_big(0);
+    hak_options.keep = before;
+    assert_true(named > 0);
+    assert_int_equal(again, named);
+    assert_int_equal(keep_key_of_site(3 * MIB, &site, 1), named);
+    assert_int_not_equal(other, named);
+    assert_int_not_equal(none, named);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -493,6 +523,7 @@ int main(void)
         cmocka_unit_test(trim_leaves_nothing_dirty),
         cmocka_unit_test(trim_takes_pages_between_blocks),
         cmocka_unit_test(a_sample_takes_the_pages_of_a_block_that_is_kept),
+        cmocka_unit_test(a_named_site_counts_instead_of_the_call_stack),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

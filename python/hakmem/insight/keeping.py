@@ -56,7 +56,7 @@ def _build_ids(area: Area) -> dict[int, str]:
     """By the start of a mapping of each file."""
     found: dict[str, tuple[int, str]] = {}
     for module in modules_of(area.maps_text, {}, area.seen_as):
-        if not module.is_file or module.path in found:
+        if not (module.is_file and module.is_code) or module.path in found:
             continue
         path = first_image((*module.shown, module.path))
         image = read_image(path) if path else None

@@ -26,7 +26,7 @@ def naming_of(area: Area, shown: int = SHOWN_FRAMES) -> Naming:
         # What it has to say of files would tear the picture.
         with redirect_stderr(io.StringIO()):
             frames = [frame for address in stack for frame in symbols.frames(address)]
-        if not any(symbols.module_at(address) for address in stack):
+        if not any(frame.named for frame in frames) and not any(map(symbols.module_at, stack)):
             return _addresses(stack[:shown])
         return CALLED_BY.join(frame.function for frame in telling(frames)[:shown])
 

@@ -123,7 +123,8 @@ class _Writer:
         self._add_header(view)
         symbols.prepare(address for site in profile.sites for address in site.stack)
         # The first one is the program to who reads this, wherever it lies.
-        for module in sorted(profile.modules, key=lambda m: m.path != profile.program):
+        code = (module for module in profile.modules if module.is_code)
+        for module in sorted(code, key=lambda m: m.path != profile.program):
             self._add_mapping(module)
         for site in profile.sites:
             self._add_sample(site)
@@ -184,7 +185,7 @@ class _Writer:
         number = self._locations[address] = len(self._locations) + 1
         module = self._symbols.module_at(address - 1)
         location = self.message.location.add(
-            id=number, mapping_id=self._mappings[module] if module else 0, address=address
+            id=number, mapping_id=self._mappings.get(module, 0) if module else 0, address=address
         )
         for frame in self._symbols.frames(address):
             location.line.add(function_id=self._function(frame), line=frame.line)

@@ -77,7 +77,7 @@ class TimePoint:
 
 @dataclass(frozen=True)
 class Module:
-    """An executable mapping: `offset` is where in the file it begins."""
+    """A mapping that can be executed, or a file's: `offset` is where in the file it begins."""
 
     start: int
     end: int
@@ -86,6 +86,7 @@ class Module:
     build_id: str = ""
     # Where the kernel shows the file itself, whatever its name leads to by now, or from here.
     shown: tuple[str, ...] = ()
+    is_code: bool = True
 
     @property
     def name(self) -> str:
@@ -228,7 +229,9 @@ def merged(sites: Sequence[Site]) -> Site:
 
 
 def modules_of(maps_text: str, build_ids: Mapping[int, str], pid: int = 0) -> tuple[Module, ...]:
-    """The executable mappings; a build id belongs to the file mapped at its address.
+    """Code, and what else of files is mapped: there is what hak_alloc_at calls a site.
+
+    A build id belongs to the file mapped at its address.
 
     `pid`: of the process, if it runs.
     """
@@ -243,9 +246,10 @@ def modules_of(maps_text: str, build_ids: Mapping[int, str], pid: int = 0) -> tu
         for address, build_id in build_ids.items():
             if path and start <= address < end:
                 file_ids[path] = build_id
-        if "x" in match[3]:
+        is_code = "x" in match[3]
+        if is_code or path.startswith("/"):
             shown = _shown(pid, f"{match[1]}-{match[2]}", path) if pid and path else ()
-            found.append(Module(start, end, offset, path, shown=shown))
+            found.append(Module(start, end, offset, path, shown=shown, is_code=is_code))
     return tuple(replace(module, build_id=file_ids.get(module.path, "")) for module in found)
 
 

@@ -14,6 +14,7 @@ from symbolic.debuginfo import Archive
 from symbolic.exceptions import SymbolicError
 from symbolic.symcache import SymCache
 
+from hakmem.elf import open_regular
 from hakmem.insight.images import Image, first_image, read_image
 from hakmem.insight.profile import Module
 from hakmem.terminal import legible, say
@@ -22,6 +23,11 @@ DEBUG_FOLDER = Path("/usr/lib/debug")
 DELETED = " (deleted)"
 JIT = "[generated code]"
 NOWHERE = "[unknown]"
+# Below this no program has code.
+LEAST_ADDRESS = 64 << 10
+# "file:line", as HAK_CALLSITE() has it.
+PLACE = re.compile(r"[^\n]+:[0-9]+")
+TEXT_MOST = 4096
 MANGLED = ("_Z", "_R", "__Z", "__R")
 # What tells versions of a crate, copies or aliases of a function apart, and people nothing.
 RUST_HASH = re.compile(r"::h[0-9a-f]{16}$|(?<=\w)\[[0-9a-f]{1,16}\]")
@@ -90,13 +96,24 @@ class Symbols:
         call = address - 1
         module = self.module_at(call)
         if module is None:
+            if address < LEAST_ADDRESS:
+                return (Frame(f"site {address}", ""),)
             return (Frame(NOWHERE, NOWHERE, named=False),)
+        if not module.is_code:
+            return (self._site(module, address - module.start + module.offset),)
         offset = call - module.start + module.offset
         if not module.path or module.path.startswith(("[anon", "//anon", "/memfd:")):
             return (Frame(JIT, JIT, named=False),)
         found = self._file(module).frames(offset) if module.is_file else ()
         name = module.name.removesuffix(DELETED)
         return found or (Frame(f"{name}+{offset:#x}", name, named=False),)
+
+    def _site(self, module: Module, offset: int) -> Frame:
+        """What hak_alloc_at was given: with HAK_CALLSITE() the place in the source, a constant."""
+        text = self._file(module).text(offset)
+        if not PLACE.fullmatch(text):
+            return Frame(f"site {module.name}+{offset:#x}", module.name, named=False)
+        return Frame(legible(text.rpartition("/")[2]), module.name)
 
     def _file(self, module: Module) -> "_File":
         if module.path not in self._files:
@@ -156,6 +173,18 @@ class _File:
             for one in found
             if one.symbol
         )
+
+    def text(self, offset: int) -> str:
+        """The constant that begins there; empty if the file is another by now."""
+        if self._image is None:
+            return ""
+        try:
+            with open_regular(self._path) as file:
+                file.seek(offset)
+                text, end, _ = file.read(TEXT_MOST).partition(b"\0")
+        except OSError:
+            return ""
+        return text.decode(errors="replace") if end else ""
 
     @cached_property
     def _image(self) -> Image | None:

@@ -105,7 +105,7 @@ def callers(frames: Sequence[Frame], most: int | None = CALLERS_SHOWN) -> Text:
 
 def _place(frame: Frame) -> str:
     if not frame.file:
-        return f" {frame.module}" if frame.named else ""
+        return f" {frame.module}" if frame.named and frame.module else ""
     return f" {frame.file.rpartition('/')[2]}:{frame.line}"
 
 

@@ -1,5 +1,6 @@
 """Names of addresses, from files that a compiler made for the test."""
 
+import gzip
 import mmap
 import os
 import re
@@ -9,11 +10,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from conftest import ROOT
 
 from hakmem.insight.attaching import mappings_text
 from hakmem.insight.images import read_image
-from hakmem.insight.profile import Module, modules_of
+from hakmem.insight.pprof import message_class, pprof
+from hakmem.insight.profile import Module, modules_of, profile_of
 from hakmem.insight.symbols import JIT, NOWHERE, Frame, Symbols
+from hakmem.insight.views import stacks_of
 
 BASE = 0x7F0000000000
 SOURCE = """\
@@ -217,7 +221,8 @@ def test_other_mappings() -> None:
     assert symbols.frames(0x1235)[0].function == "[vdso]+0x234"
     assert symbols.frames(0x3100)[0].function == JIT
     assert symbols.frames(0x5100)[0].function == JIT
-    assert symbols.frames(0x9000)[0].function == NOWHERE
+    assert symbols.frames(0x90000)[0].function == NOWHERE
+    assert symbols.frames(0x9000)[0].function == "site 36864"
 
 
 def test_program_that_is_not_relocated(program: Path, tmp_path: Path) -> None:
@@ -252,6 +257,7 @@ def test_maps_and_build_ids() -> None:
 """
     modules = modules_of(maps, {0x400000: "abcd", 0x999: "ffff"})
     assert modules == (
+        Module(0x400000, 0x401000, 0, "/opt/an app/bin", "abcd", is_code=False),
         Module(0x401000, 0x402000, 0x1000, "/opt/an app/bin", "abcd"),
         Module(0x7FFD00000000, 0x7FFD00002000, 0, "[vdso]"),
         Module(0x7FFF00000000, 0x7FFF00001000, 0, ""),
@@ -266,6 +272,51 @@ def test_strings_are_named_as_everybody_does() -> None:
     assert list(symbols._names.values()) == [
         "std::vector<std::string, std::allocator<std::string> >::f"
     ]
+
+
+SITES = """
+#include <stdlib.h>
+#include <hakmem/hakmem.h>
+__attribute__((noipa)) static void *take(size_t size, uintptr_t site)
+{
+    return hak_alloc_at(size, site);
+}
+int main(void)
+{
+    for (int i = 0; i < 64; i++) {
+        take(400000, HAK_CALLSITE());
+        take(900, 42);
+        malloc(70000);
+    }
+    return 0;
+}
+"""
+
+
+def test_sites_that_the_program_names(library: Path, compiler: str, tmp_path: Path) -> None:
+    """By where they are in the source, or by number; other blocks have none of them."""
+    source, program, heap = (tmp_path / name for name in ("sites.c", "sites", "heap"))
+    source.write_text(SITES)
+    options = ["-O1", "-fno-omit-frame-pointer", "-fno-optimize-sibling-calls", "-fno-builtin"]
+    run(compiler, *options, f"-I{ROOT / 'include'}", source, library, "-o", program)
+    settings = {"LD_LIBRARY_PATH": str(library.parent), "HAKMEM_PROFILE_OUTPUT": str(heap)}
+    settings |= {"HAKMEM_PROFILE_INTERVAL": "1", "HAKMEM_PROFILE_RATE": "1000000"}
+    subprocess.run([program], env=os.environ | settings, check=True)
+    profile = profile_of(str(heap))
+    symbols = Symbols(profile.modules)
+    found = {
+        stack.culprit.function: (stack.frames[1].function, round(stack.site.total_objects))
+        for stack in stacks_of(profile, symbols)
+        if len(stack.frames) > 1
+    }
+    line = SITES[: SITES.index("HAK_CALLSITE")].count("\n") + 1
+    assert found[f"sites.c:{line}"] == ("take", 64)
+    assert found["site 42"] == ("take", 64)
+    assert found["main"][1] == 64
+    message = message_class("Profile")()
+    message.ParseFromString(gzip.decompress(pprof(profile, symbols)))
+    assert {f"sites.c:{line}", "site 42"} <= set(message.string_table)
+    assert len(message.mapping) == sum(module.is_code for module in profile.modules)
 
 
 def test_images_of_other_files(tmp_path: Path) -> None:

@@ -13,13 +13,11 @@ from hakmem.insight.area import Area, Row, number, numbers
 from hakmem.pids import memory_folder
 
 POINTER = 8
-# Of a magazine: where its newest block's slot is, and one past the oldest one's.
-ENDS = struct.Struct("<QQ")
 # An outbox; what stands behind the last one (src/live/tables.def).
 OUTBOX = struct.Struct("<QQQQ")
 ASIDE = struct.Struct("<QQ")
-# No magazine is as long as that: such words are being changed.
-LENGTH_MOST = 1 << 16
+# The slots of no magazine take as much as that: such words are being changed.
+BYTES_MOST = POINTER << 16
 
 # A heap's address -> blocks in its magazines, by class.
 Lengths = dict[int, tuple[int, ...]]
@@ -87,9 +85,10 @@ def unsent_in(data: bytes, count: int, stride: int, parcel: int) -> int:
 
 
 def lengths_in(data: bytes, stride: int) -> tuple[int, ...]:
-    return tuple(_length(*ENDS.unpack_from(data, at)) for at in range(0, len(data), stride))
-
-
-def _length(top: int, end: int) -> int:
-    length = (end - top) // POINTER
-    return length if 0 < length < LENGTH_MOST else 0
+    """A magazine's first two words: where its newest block's slot is, and one past the oldest's."""
+    # All at once: of a process with hundreds of threads there are many.
+    words, apart = memoryview(data).cast("Q"), stride // POINTER
+    return tuple(
+        (end - top) // POINTER if 0 < end - top < BYTES_MOST else 0
+        for top, end in zip(words[0::apart].tolist(), words[1::apart].tolist(), strict=True)
+    )

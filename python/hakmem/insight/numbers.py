@@ -6,7 +6,8 @@ The text and JSON of `stats`, its OpenMetrics, and docs/insight/metrics.md are m
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
+from itertools import repeat
 from operator import mul
 from pathlib import Path
 
@@ -65,11 +66,17 @@ class Thread:
 
     heap: int
     tid: int
-    name: str
     state: str
     live_bytes: int
     magazine_bytes: int
     counters: dict[str, int]
+    # Where its name is, if it runs: process and thread, as seen from here.
+    running_as: tuple[int, int] | None = None
+
+    @cached_property
+    def name(self) -> str:
+        """Looked for when it is wanted, as reading that of hundreds takes long."""
+        return thread_name(*self.running_as) if self.running_as else ""
 
 
 @dataclass(frozen=True)
@@ -492,7 +499,9 @@ def numbers_of(area: Area, pid: int | None) -> Numbers:
     """Of a running process, or (without pid) of a profile in a file."""
     process = area.row("process")
     heaps = area.table("heaps")
-    counters = [name for name in heaps.names if name in counter_texts()]
+    # By column: a process may have hundreds of threads.
+    counters = {name: heaps.column(name) for name in heaps.names if name in counter_texts()}
+    by_thread = zip(*counters.values(), strict=True) if counters else repeat(())
     rows = heaps.rows()
     if pid is not None:
         rows = at_this_moment(rows, read_lengths(pid, area))
@@ -506,8 +515,11 @@ def numbers_of(area: Area, pid: int | None) -> Numbers:
         process=process | _with_heaps(process, heaps),
         settings=_settings(area),
         classes=_size_classes(area, rows),
-        threads=[_thread(i, row, pid, outside, sizes, counters) for i, row in enumerate(rows)],
-        counters={name: sum(number(row, name) for row in rows) for name in counters},
+        threads=[
+            _thread(i, row, pid, outside, sizes, dict(zip(counters, counts, strict=True)))
+            for i, (row, counts) in enumerate(zip(rows, by_thread, strict=False))
+        ],
+        counters={name: sum(column) for name, column in counters.items()},
         sites=area.table("sites").used,
         allocated=sum(area.table("sites").column("total_objects")) // OBJECT,
         sampled=sum(map(bool, blocks.column("address"))),
@@ -564,23 +576,21 @@ def _thread(
     pid: int | None,
     outside: Mapping[int, int],
     sizes: list[int],
-    counters: list[str],
+    counters: dict[str, int],
 ) -> Thread:
     state, tid = number(row, "state"), number(row, "tid")
     # A heap torn by a fork may say anything.
     words = numbers(row, "by_class") if state != HeapState.LOST else ()
     magazine = sum(map(mul, words[3::4], sizes))
-    name = ""
-    if pid is not None and state == HeapState.RUNNING:
-        name = thread_name(pid, outside.get(tid, tid))
+    runs = state == HeapState.RUNNING
     return Thread(
         heap=index,
         tid=tid,
-        name=name,
         state=state_name(state),
         live_bytes=sum(map(mul, words[0::4], sizes)) - magazine + signed(number(row, "run_bytes")),
         magazine_bytes=magazine,
-        counters={name: number(row, name) for name in counters},
+        counters=counters,
+        running_as=None if pid is None or not runs else (pid, outside.get(tid, tid)),
     )
 
 

@@ -338,14 +338,21 @@ HAK_INLINE bool pay_for_filling(struct waiting *w, size_t total)
     return true;
 }
 
+/* What it holds, up to its last word; of a large one by giving its pages back, but for the last. */
+static HAK_COLD void wipe(char *p, const struct block_info *b)
+{
+    char *from = is_large(b->total) && os_purge(p, (size_t)(last_page(b) - p)) ? last_page(b) : p;
+    memset(from, 0, (size_t)((char *)b->last - from));
+}
+
 /* One of up to a unit. */
 HAK_INLINE void mark_free(struct waiting *w, char *p, const struct block_info *b)
 {
-    bool as_a_whole = w != NULL && pay_for_filling(w, b->total);
+    bool as_a_whole = w != NULL && (option(zero_freed) || pay_for_filling(w, b->total));
     say(b->last, b->seal, FREE, said_with(b->size, as_a_whole ? WHOLE : 0));
     fill_freed(p, (char *)b->last, as_a_whole);
-    if (w == NULL && option(zero_freed) && !is_large(b->total))
-        memset(p, 0, (size_t)((char *)b->last - p));
+    if (w == NULL && option(zero_freed))
+        wipe(p, b);
 }
 
 /* Into the magazine of the thread, if it has room. */
@@ -401,6 +408,8 @@ static HAK_NOINLINE void free_large(void *p, const struct block_info *b)
 {
     say(b->last, b->seal, FREE, said_with(b->size, 0));
     if (!b->is_guarded) {
+        if (option(zero_freed))
+            wipe(p, b);
         front_free(p);
         return;
     }

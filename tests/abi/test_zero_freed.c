@@ -1,4 +1,4 @@
-/* In the build `secure` with zero_freed: what a block of up to 64 KiB held is gone when it is used again, whoever has freed it. */
+/* In the build `secure` with zero_freed: what a block held is gone as soon as it is freed, and when it is used again, whoever has freed it. */
 #include "heaps.h"
 
 enum { BLOCKS = 1000 };
@@ -6,7 +6,8 @@ enum { BLOCKS = 1000 };
 static const char secret[] =
     "secret!"; /* a word: a link may be in the first ones, and has any bytes */
 
-static const size_t sizes[] = {16, 200, 1000, 8000, 33000};
+static const size_t sizes[] = {16, 200, 1000, 8000, 33000, 100000};
+enum { READABLE_MOST = 64 << 10 }; /* of a larger one access may be closed while it waits */
 
 static unsigned char *blocks[BLOCKS];
 
@@ -45,10 +46,20 @@ static unsigned char *of_heap(void *heap, size_t size)
     return hak_heap_malloc(heap, size);
 }
 
+/* In the freed blocks themselves. */
+static void check_overwritten(size_t size)
+{
+    for (size_t i = 0; i < BLOCKS && size <= READABLE_MOST; i++) {
+        const unsigned char *volatile freed = blocks[i];
+        CHECK_AT(memmem(freed, size, secret, sizeof secret) == NULL, size);
+    }
+}
+
 static void test_plain(size_t size)
 {
     fill(plain, NULL, size);
     free_all();
+    check_overwritten(size);
     check_gone(plain, NULL, size);
     free_all();
 }

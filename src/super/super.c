@@ -127,6 +127,21 @@ static uint32_t have_pages(struct super *s, enum kind kind)
     return load_relaxed(kind == DENSE ? &s->dirty : &s->written);
 }
 
+/* The lowest of these units; in the build `secure` chance decides where a slab lies, by half of SplitMix64 (Steele, Lea, Flood: Fast
+ * Splittable Pseudorandom Number Generators, OOPSLA 2014). Of stretches it would leave room for fewer. */
+static uint32_t choose(uint32_t units)
+{
+#if HAK_SECURE
+    static _Atomic uint64_t turn;
+    uint64_t random = hak_region.key ^ add_relaxed(&turn, 1) * UINT64_C(0x9e3779b97f4a7c15);
+    random = (random ^ random >> 32) * UINT64_C(0xbf58476d1ce4e5b9);
+    uint32_t skipped = (uint32_t)((random >> 32) * (uint64_t)__builtin_popcount(units) >> 32);
+    while (skipped-- != 0)
+        units &= units - 1;
+#endif
+    return lowest_bit(units);
+}
+
 /* Units of a SuperSlab that all have pages, or failing that any if `clean` ones will do. */
 static ptrdiff_t take_in(size_t granule, struct want want, bool clean, bool *zeroed)
 {
@@ -139,7 +154,7 @@ static ptrdiff_t take_in(size_t granule, struct want want, bool clean, bool *zer
             starts = runs_in(free, n);
         if (starts == 0)
             return REGION_NONE;
-        uint32_t first = lowest_bit(starts);
+        uint32_t first = n == 1 ? choose(starts) : lowest_bit(starts);
         if (!claim(granule, run_mask(first, n)))
             continue;
         *zeroed = taken_zeroed(granule, run_mask(first, n));

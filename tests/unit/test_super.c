@@ -57,10 +57,14 @@ static void dirty_stretches_serve_single_units(void **state)
     assert_true(zeroed);
     soil(stretch, 3);
     units_give(stretch, 3, 3);
+    uint32_t taken = 0;
     for (uint32_t i = 0; i < 3; i++) {
-        assert_int_equal(take(1, &zeroed), stretch + i);
+        size_t unit = take(1, &zeroed);
+        assert_true(unit - stretch < 3);
+        taken |= 1U << (unit - stretch);
         assert_false(zeroed);
     }
+    assert_int_equal(taken, 7);
     assert_int_equal(units_dirty(), 0);
     size_t clean = take(1, &zeroed);
     assert_true(zeroed);
@@ -69,6 +73,22 @@ static void dirty_stretches_serve_single_units(void **state)
     units_give(single, 1, 0);
     units_give(stretch, 3, 0);
     units_give(keeps, 2, 0);
+}
+
+/* The lowest first, but for the build `secure`. */
+static void chance_decides_where_a_slab_lies_in_secure(void **state)
+{
+    (void)state;
+    enum { UNITS = 12 };
+    size_t units[UNITS], rises = 0;
+    bool zeroed;
+    for (size_t i = 0; i < UNITS; i++) {
+        units[i] = take(1, &zeroed);
+        rises += i != 0 && units[i] > units[i - 1];
+    }
+    for (size_t i = 0; i < UNITS; i++)
+        units_give(units[i], 1, 0);
+    assert_int_equal(rises < UNITS - 1, HAK_SECURE);
 }
 
 static void singles_and_stretches_keep_apart(void **state)
@@ -319,6 +339,7 @@ int main(void)
         cmocka_unit_test(untouched_units_stay_clean),
         cmocka_unit_test(dirty_units_are_reused_first),
         cmocka_unit_test(dirty_stretches_serve_single_units),
+        cmocka_unit_test(chance_decides_where_a_slab_lies_in_secure),
         cmocka_unit_test(singles_and_stretches_keep_apart),
         cmocka_unit_test(stretches_stay_within_a_super),
         cmocka_unit_test(purge_keeps_what_it_should),

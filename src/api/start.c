@@ -62,7 +62,7 @@ static HAK_COLD void write_profile(void)
 {
     front_show_inherited();
     /* ENODATA: it has allocated nothing. */
-    if (!dump_profile(hak_options.profile_output, false) && errno != ENODATA)
+    if (!dump_profile(hak_options.profile_output) && errno != ENODATA)
         warn_unwritten("profile_output", hak_options.profile_output, errno, "there is no profile");
 }
 

@@ -144,7 +144,7 @@ static HAK_COLD void give_back(void)
     }
     (void)purge_everything();
     if (is_first && hak_options.profile_output[0] != '\0') /* it may be killed */
-        (void)dump_profile(hak_options.profile_output, true);
+        (void)dump_profile(hak_options.profile_output);
 }
 
 HAK_COLD void begin_round(void)

@@ -69,7 +69,12 @@ struct file {
     bool has_program; /* which object it is stands there */
 };
 
-/* By number, as in os.c. */
+/* By number, as in os.c: none of this is a cancellation point, as a request for a block may be what writes. */
+static int open_file(const char *path, int flags)
+{
+    return (int)syscall(SYS_openat, AT_FDCWD, path, flags | O_CLOEXEC, 0600);
+}
+
 static void put(struct file *f, const void *bytes, size_t length)
 {
     const char *from = bytes;
@@ -93,14 +98,14 @@ static bool put_file(struct file *f, const char *path)
 {
     char buffer[4096];
     size_t start = f->at;
-    int from = open(path, O_RDONLY | O_CLOEXEC);
+    int from = open_file(path, O_RDONLY);
     if (from < 0)
         return false;
     ssize_t n;
-    while ((n = read(from, buffer, sizeof buffer)) > 0)
+    while ((n = syscall(SYS_read, from, buffer, sizeof buffer)) > 0)
         put(f, buffer, (size_t)n);
     int wrong = errno;
-    close(from);
+    syscall(SYS_close, from);
     errno = wrong;
     if (n < 0) {
         f->at = start;
@@ -199,25 +204,25 @@ static int put_object(struct dl_phdr_info *object, size_t size, void *file)
 }
 
 /* The loader's lock is taken, which is recursive in glibc alone: elsewhere whoever asks for a block may have it for good. */
-static void put_objects(struct file *f, bool holds_locks)
+static void put_objects(struct file *f)
 {
-#ifdef __GLIBC__
-    holds_locks = false;
+#ifndef __GLIBC__
+    if (hak_thread.depth != 0)
+        return;
 #endif
-    if (!holds_locks)
-        (void)dl_iterate_phdr(put_object, f);
+    (void)dl_iterate_phdr(put_object, f);
 }
 
 /* ---- both ---- */
 
-static bool write_profile(int fd, const struct live_area *a, bool holds_locks)
+static bool write_profile(int fd, const struct live_area *a)
 {
     struct file f = {.fd = fd, .whole = true};
     put_area(&f, a);
     put(&f, LIVE_TEXT_BEGIN, sizeof LIVE_TEXT_BEGIN - 1);
     if (!put_file(&f, "/proc/self/smaps") && !put_file(&f, "/proc/self/maps"))
         return false;
-    put_objects(&f, holds_locks);
+    put_objects(&f);
     put(&f, LIVE_TEXT_END, sizeof LIVE_TEXT_END - 1);
     return f.whole;
 }
@@ -228,13 +233,13 @@ static bool close_file(int fd, bool written)
     int wrong = errno;
     if (!written)
         (void)syscall(SYS_ftruncate, fd, 0);
-    if (close(fd) != 0 && written)
+    if (syscall(SYS_close, fd) != 0 && written)
         return false;
     errno = wrong;
     return written;
 }
 
-bool dump_profile(const char *path, bool holds_locks)
+bool dump_profile(const char *path)
 {
     char name[2 * OPTION_TEXT_MAX];
     const struct live_area *a = live_area();
@@ -247,12 +252,12 @@ bool dump_profile(const char *path, bool holds_locks)
         return false;
     }
     path_of_process(name, sizeof name, path);
-    int fd = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    int fd = open_file(name, O_WRONLY | O_CREAT | O_TRUNC);
     if (fd < 0)
         return false;
     struct write_signals signals;
     os_hold_write_signals(&signals);
-    bool written = close_file(fd, write_profile(fd, a, holds_locks));
+    bool written = close_file(fd, write_profile(fd, a));
     os_drop_write_signals(&signals);
     return written;
 }

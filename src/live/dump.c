@@ -12,6 +12,7 @@
 #include "control/options.h"
 #include "live/live.h"
 #include "os/os.h"
+#include "os/thread.h"
 
 void path_of_process(char *out, size_t room, const char *path)
 {

@@ -123,7 +123,7 @@ static int ctl_write_profile(const void *new_value, size_t new_size)
     if (path == NULL)
         return EINVAL;
     front_show_inherited();
-    return dump_profile(path) ? 0 : errno;
+    return dump_profile(path);
 }
 
 static HAK_COLD bool has_prefix(const char *name, const char *prefix)

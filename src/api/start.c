@@ -62,8 +62,9 @@ static HAK_COLD void write_profile(void)
 {
     front_show_inherited();
     /* ENODATA: it has allocated nothing. */
-    if (!dump_profile(hak_options.profile_output) && errno != ENODATA)
-        warn_unwritten("profile_output", hak_options.profile_output, errno, "there is no profile");
+    int error = dump_profile(hak_options.profile_output);
+    if (error != 0 && error != ENODATA)
+        warn_unwritten("profile_output", hak_options.profile_output, error, "there is no profile");
 }
 
 __attribute__((destructor)) static HAK_COLD void process_exits(void)

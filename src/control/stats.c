@@ -60,7 +60,8 @@ static void read_totals(struct numbers *n)
         n->magazine_blocks += c->magazine;
         n->magazine_bytes += c->magazine * hak_classes[class].size;
     }
-    n->ss_local = n->counters[COUNTER_ss_taken] - n->small_blocks - n->magazine_blocks;
+    n->ss_local =
+        not_negative(n->counters[COUNTER_ss_taken] - n->small_blocks - n->magazine_blocks);
     size_t sampled_blocks, sampled_bytes;
     sampled_live(&sampled_blocks, &sampled_bytes);
     n->small_blocks += sampled_blocks;

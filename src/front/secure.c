@@ -415,7 +415,8 @@ static HAK_NOINLINE void free_large(void *p, const struct block_info *b)
     }
     size_t bytes = (size_t)(last_page(b) - (char *)p);
     fill_to(last_page(b), (char *)b->last);
-    os_purge(p, bytes);
+    if (!os_purge(p, bytes) && option(zero_freed)) /* it is locked */
+        memset(p, 0, bytes);
     (void)os_guard(p, bytes);
     struct heap *h = rooms_enter();
     uintptr_t leaves = waiting_entry(p, CLASS_COUNT);
@@ -502,10 +503,10 @@ static void *resize_large(void *p, const struct block_info *b, size_t size)
 }
 
 /* Whether front resizes a large block where it is, or has the kernel move it. A slab's that does not fit is copied here: the old
- * one says that it is free then, and waits. */
+ * one says that it is free then, and waits. So is any whose content is to be gone, also behind a shorter one. */
 static bool is_left_to_front(const void *p, bool fits)
 {
-    return fits || unit_word(unit_of(p)) <= WORD_TAG_MAX;
+    return !option(zero_freed) && (fits || unit_word(unit_of(p)) <= WORD_TAG_MAX);
 }
 
 void *secure_realloc(void *p, size_t size, const char *what)

@@ -204,7 +204,8 @@ static int put_object(struct dl_phdr_info *object, size_t size, void *file)
     return 0;
 }
 
-/* The loader's lock is taken, which is recursive in glibc alone: elsewhere whoever asks for a block may have it for good. */
+/* The loader's lock is taken, which is recursive in glibc alone: elsewhere whoever asks for a block may have it for good. Another
+ * thread that has it, in a function of its own that dl_iterate_phdr calls, must not wait there for who asks for blocks. */
 static void put_objects(struct file *f)
 {
 #ifndef __GLIBC__
@@ -240,7 +241,7 @@ static bool close_file(int fd, bool written)
     return written;
 }
 
-bool dump_profile(const char *path)
+static bool write_to(const char *path)
 {
     char name[2 * OPTION_TEXT_MAX];
     const struct live_area *a = live_area();
@@ -261,4 +262,11 @@ bool dump_profile(const char *path)
     bool written = close_file(fd, write_profile(fd, a));
     os_drop_write_signals(&signals);
     return written;
+}
+
+int dump_profile(const char *path)
+{
+    int saved = errno, error = write_to(path) ? 0 : errno;
+    errno = saved;
+    return error;
 }

@@ -212,4 +212,5 @@ void pressure_gave(size_t bytes)
 void pressure_forget_looker(void)
 {
     store_relaxed(&state.looking, false);
+    store_relaxed(&hak_pressure.first_tight, true); /* the child has not shown what it has then */
 }

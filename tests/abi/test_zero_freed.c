@@ -73,8 +73,30 @@ static void test_heap(size_t size)
     hak_heap_destroy(heap);
 }
 
+/* What realloc leaves, in front and behind. */
+static void test_resized(size_t from, size_t to)
+{
+    fill(plain, NULL, from);
+    for (size_t i = 0; i < BLOCKS; i++) {
+        blocks[i] = realloc(blocks[i], to);
+        CHECK_AT(blocks[i] != NULL, to);
+        memset(blocks[i], 0, to);
+    }
+    static unsigned char *others[BLOCKS];
+    for (size_t i = 0; i < BLOCKS; i++) {
+        others[i] = malloc(from);
+        CHECK_AT(others[i] != NULL && memmem(others[i], from, secret, sizeof secret) == NULL, from);
+    }
+    for (size_t i = 0; i < BLOCKS; i++)
+        free(others[i]);
+    free_all();
+}
+
 int main(void)
 {
+    test_resized(100000, 160000);
+    test_resized(180000, 100000);
+    test_resized(400, 700);
     for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++) {
         test_plain(sizes[i]);
         test_heap(sizes[i]);

@@ -183,7 +183,7 @@ class _Writer:
         if address in self._locations:
             return self._locations[address]
         number = self._locations[address] = len(self._locations) + 1
-        module = self._symbols.module_at(address - 1)
+        module = self._symbols.module_of(address)
         location = self.message.location.add(
             id=number, mapping_id=self._mappings.get(module, 0) if module else 0, address=address
         )

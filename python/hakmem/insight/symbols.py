@@ -85,6 +85,11 @@ class Symbols:
                 for frame in frames
             )
 
+    def module_of(self, address: int) -> Module | None:
+        """Of a return address, or a site: a function's last call may end where its code does."""
+        found = self.module_at(address)
+        return found if found is not None and not found.is_code else self.module_at(address - 1)
+
     def module_at(self, address: int) -> Module | None:
         index = bisect.bisect_right(self._starts, address) - 1
         if index >= 0 and address < self._modules[index].end:
@@ -94,7 +99,7 @@ class Symbols:
     def _lookup(self, address: int) -> tuple[Frame, ...]:
         # The call is what matters; the return address may belong to the next line or function.
         call = address - 1
-        module = self.module_at(call)
+        module = self.module_of(address)
         if module is None:
             if address < LEAST_ADDRESS:
                 return (Frame(f"site {address}", ""),)

@@ -78,7 +78,7 @@ def test_the_command_writes_and_merges(hakmem: Run, profile: Path, tmp_path: Pat
     path = tmp_path / "a.rules"
     hakmem("rules", profile, "--output", path)
     table = hakmem("rules", path, profile).stdout
-    assert "blocks of 2.00 MiB to 4.00 MiB of 0x1234" in table
+    assert "blocks of 2.00 MiB to 4.00 MiB of site 4660" in table
     twice = json.loads(hakmem("rules", path, profile, "--json").stdout)
     assert [one["kib"] for one in twice] == [[2 * n for n in COUNTS], [16] * 12]
 

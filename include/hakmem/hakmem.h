@@ -55,8 +55,8 @@ void hak_free_aligned_sized(void *p, size_t alignment, size_t size);
 
 /* malloc for callers that name their call site: allocators of a program's own, interpreters, whatever is called by one function.
  * Heap profiles show the site as the function that called for the block, HAK_CALLSITE() by file and line, and with the setting
- * keep:site it counts instead of the call stack. 0 is none; below 64 KiB it is a number of the program's. What a signal handler asks for meanwhile
- * counts for the site as well. */
+ * keep:site it counts instead of the call stack. 0 is none; below 64 KiB it is a number of the program's. What a signal handler
+ * asks for meanwhile counts for the site as well. */
 void *hak_alloc_at(size_t size, uintptr_t site);
 
 /* Heaps of the program's own: what one part of it allocates is counted apart, and ends all at once if that is wanted, without

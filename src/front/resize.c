@@ -86,8 +86,7 @@ static HAK_NOINLINE void *resize_pages(void *p, uintptr_t word, size_t old, size
     store_relaxed(&s->sampled, (uint8_t)0); /* once the block has moved, the line is another's */
     if (word == WORD_RUN && keeps_kind(SLAB_MAX, old, size) && size <= RUN_MAX)
         q = run_resize(h, unit_of(p), size) ? p : NULL;
-    else if (word == WORD_BIG && keeps_kind(RUN_MAX, old, size) && size <= PTRDIFF_MAX &&
-             region_may_hold(size)) {
+    else if (word == WORD_BIG && keeps_kind(RUN_MAX, old, size) && region_may_hold(size)) {
         s->pages = BIG_PLAIN;
         q = big_resize(unit_of(p), size, plan_pages(size, true));
         purge_note_big();

@@ -209,6 +209,7 @@ static void blocks_that_went_home_meanwhile_are_not_less_than_none(void **state)
     assert_int_equal(between.classes[class].blocks, 0);
     assert_int_equal(between.small_blocks, before.small_blocks - before.classes[class].blocks);
     assert_true(numbers_live(&between) <= numbers_live(&before));
+    assert_true(between.ss_local <= before.ss_local + before.classes[class].blocks);
 }
 
 int main(void)

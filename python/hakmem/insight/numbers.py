@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
-from itertools import repeat
 from operator import mul
 from pathlib import Path
 
@@ -501,7 +500,6 @@ def numbers_of(area: Area, pid: int | None) -> Numbers:
     heaps = area.table("heaps")
     # By column: a process may have hundreds of threads.
     counters = {name: heaps.column(name) for name in heaps.names if name in counter_texts()}
-    by_thread = zip(*counters.values(), strict=True) if counters else repeat(())
     rows = heaps.rows()
     if pid is not None:
         rows = at_this_moment(rows, read_lengths(pid, area))
@@ -515,10 +513,7 @@ def numbers_of(area: Area, pid: int | None) -> Numbers:
         process=process | _with_heaps(process, heaps),
         settings=_settings(area),
         classes=_size_classes(area, rows),
-        threads=[
-            _thread(i, row, pid, outside, sizes, dict(zip(counters, counts, strict=True)))
-            for i, (row, counts) in enumerate(zip(rows, by_thread, strict=False))
-        ],
+        threads=[_thread(i, row, pid, outside, sizes, counters) for i, row in enumerate(rows)],
         counters={name: sum(column) for name, column in counters.items()},
         sites=area.table("sites").used,
         allocated=sum(area.table("sites").column("total_objects")) // OBJECT,
@@ -576,7 +571,7 @@ def _thread(
     pid: int | None,
     outside: Mapping[int, int],
     sizes: list[int],
-    counters: dict[str, int],
+    counters: dict[str, list[int]],
 ) -> Thread:
     state, tid = number(row, "state"), number(row, "tid")
     # A heap torn by a fork may say anything.
@@ -589,7 +584,7 @@ def _thread(
         state=state_name(state),
         live_bytes=sum(map(mul, words[0::4], sizes)) - magazine + signed(number(row, "run_bytes")),
         magazine_bytes=magazine,
-        counters=counters,
+        counters={name: column[index] for name, column in counters.items()},
         running_as=None if pid is None or not runs else (pid, outside.get(tid, tid)),
     )
 

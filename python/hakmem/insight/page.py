@@ -28,6 +28,7 @@ from hakmem.insight.views import (
     View,
     functions_of,
     hint,
+    is_empty,
     ranked,
     sites_interval,
 )
@@ -47,21 +48,21 @@ OWN_INKS = {
 class Flames:
     """What the widths of the flame graph are: bytes or objects of a view."""
 
+    view: View
     name: str
     label: str
-    unit: str
-    view: View
+    unit: str = "bytes"
 
     def width(self, stack: Stack) -> float:
         return stack.bytes(self.view) if self.unit == "bytes" else stack.objects(self.view)
 
 
 FLAMES = (
-    Flames("live", "live now", "bytes", LIVE),
-    Flames("peak", "live at the peak", "bytes", PEAK),
-    Flames("total", "allocated", "bytes", TOTAL),
-    Flames("count", "allocated, by number", "objects", TOTAL),
-    Flames("tight", "live when memory was tight", "bytes", TIGHT),
+    Flames(LIVE, LIVE.name, LIVE.noun),
+    Flames(PEAK, PEAK.name, PEAK.noun),
+    Flames(TOTAL, TOTAL.name, "allocated"),
+    Flames(TOTAL, "count", "allocated, by number", "objects"),
+    Flames(TIGHT, TIGHT.name, TIGHT.noun),
 )
 
 
@@ -105,7 +106,7 @@ def page(
         whole=max(1.0, sum(stack.bytes(view) for stack in stacks)),
         date=_date(profile),
         headline=headline(profile, suspects, view),
-        hint=NEVER_TIGHT if _is_never_tight(profile, view) else hint(profile, stacks, view),
+        hint=NEVER_TIGHT if is_empty(profile, view) else hint(profile, stacks, view),
         live=profile.live,
         total=profile.total,
         peak=profile.peak,
@@ -145,10 +146,6 @@ def render_data(template: str, data: object, **facts: object) -> str:
         data=_as_script(data),
         **facts,
     )
-
-
-def _is_never_tight(profile: Profile, view: View) -> bool:
-    return view is TIGHT and not profile.tight.value
 
 
 def headline(profile: Profile, suspects: Sequence[Suspect], view: View = LIVE) -> str:
@@ -206,7 +203,8 @@ def _date(profile: Profile) -> str:
 
 
 def _data(profile: Profile, stacks: Sequence[Stack], view: View) -> dict[str, object]:
-    flames = [one for one in FLAMES if one.view in (view, LIVE, PEAK, TOTAL) or profile.tight.value]
+    has_tight = view is TIGHT or profile.tight.value
+    flames = [one for one in FLAMES if one.view is not TIGHT or has_tight]
     root = grow(
         (
             (

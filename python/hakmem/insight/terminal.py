@@ -22,6 +22,7 @@ from hakmem.insight.views import (
     Stack,
     View,
     hint,
+    is_empty,
     ranked,
 )
 from hakmem.insight.words import count_text, many_text, percent_text, size_text, time_text
@@ -63,7 +64,7 @@ def _print_report(
         f"from {many_text(whole.samples, 'sample')}"
     )
     console.print(Text(profile.command, style="bold").append(about, style="not bold"))
-    if view is TIGHT and not whole.value:
+    if is_empty(profile, view):
         console.print(NEVER_TIGHT)
     else:
         console.print(sites_table(profile, stacks, view, whole))

@@ -90,6 +90,11 @@ def sites_interval(profile: Profile, sites: Sequence[Site], view: View) -> Inter
     return of[view.name](merged(sites), profile.spacing)
 
 
+def is_empty(profile: Profile, view: View) -> bool:
+    """NEVER_TIGHT is all there is to say."""
+    return view is TIGHT and not profile.tight.value
+
+
 def view_of(name: str | None) -> View:
     """What is live, where none is named."""
     if name is None:

@@ -237,6 +237,43 @@ def test_what_was_live_when_memory_became_tight_outlives_the_program(
     assert profile.program == str(leaving)
 
 
+FORKING = """
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static void take(int blocks)
+{
+    for (int i = 0; i < blocks; i++)
+        memset(malloc(1 << 20), 1, 1 << 20);
+}
+int main(void)
+{
+    take(64);
+    if (fork() == 0) {
+        take(32);
+        raise(SIGKILL);
+    }
+    wait(NULL);
+    raise(SIGKILL);
+}
+"""
+
+
+def test_a_child_of_a_fork_leaves_its_own(library: Path, compiler: str, tmp_path: Path) -> None:
+    """Also if memory was tight before."""
+    source, program = tmp_path / "forking.c", tmp_path / "forking"
+    source.write_text(FORKING)
+    subprocess.run([compiler, "-O0", source, "-o", program], check=True)
+    settings = {"LD_PRELOAD": str(library), "HAKMEM_PROFILE_OUTPUT": str(tmp_path / "heap.%p")}
+    environment = {**os.environ, **settings, "HAKMEM_SOFT_LIMIT": "66M"}
+    subprocess.run([program], env=environment, check=False)
+    profiles = [profile_of(str(path)) for path in tmp_path.glob("heap.*")]
+    assert len({profile.pid for profile in profiles}) == 2
+    assert all(profile.tight.value > 30 << 20 for profile in profiles)
+
+
 @pytest.mark.parametrize("signo", [0, signal.SIGKILL])
 def test_what_came_after_memory_had_become_tight(
     hakmem: Run, library: Path, tmp_path: Path, leaving: Path, signo: int

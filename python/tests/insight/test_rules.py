@@ -18,7 +18,7 @@ COUNTS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12)
 RULES: Rows = [
     {"keep_ms": 250, "kib": list(COUNTS)},
     {},
-    {"least_bytes": 2 * MIB, "stack": 0xABC, "site": 0x1234, "keep_ms": 3000, "kib": [8] * 12},
+    {"least_bytes": 2 * MIB, "stack": 0xABC, "site": 0x123456, "keep_ms": 3000, "kib": [8] * 12},
     {"least_bytes": 1},
 ]
 CLASSES = Known(0, 0, 250, COUNTS)
@@ -39,7 +39,7 @@ def profile(tmp_path: Path) -> Path:
 def test_rules_of_a_profile(profile: Path) -> None:
     found = rules_of(str(profile))
     assert found[0] == CLASSES
-    assert found[1] == Known(2 * MIB, 0xABC, 3000, (8,) * 12, "0x1234")
+    assert found[1] == Known(2 * MIB, 0xABC, 3000, (8,) * 12, "0x123456")
     assert len(found) == 2
 
 
@@ -78,7 +78,7 @@ def test_the_command_writes_and_merges(hakmem: Run, profile: Path, tmp_path: Pat
     path = tmp_path / "a.rules"
     hakmem("rules", profile, "--output", path)
     table = hakmem("rules", path, profile).stdout
-    assert "blocks of 2.00 MiB to 4.00 MiB of site 4660" in table
+    assert "blocks of 2.00 MiB to 4.00 MiB of 0x123456" in table
     twice = json.loads(hakmem("rules", path, profile, "--json").stdout)
     assert [one["kib"] for one in twice] == [[2 * n for n in COUNTS], [16] * 12]
 

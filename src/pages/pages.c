@@ -1,7 +1,7 @@
 #include "pages/pages.h"
 
-#include "control/options.h"
 #include "os/os.h"
+#include "pages/filled.h"
 #include "region/arrays.h"
 #include "slab/slab.h"
 #include "super/super.h"
@@ -72,19 +72,19 @@ static struct run joined(const struct run *a, const struct run *behind)
     return r;
 }
 
-static uint32_t granule_pages(void)
+HAK_INLINE uint32_t granule_pages(void)
 {
     return 1u << (GRANULE_SHIFT - page_shift());
 }
 
 /* ---- with the lock held ---- */
 
-static void add(_Atomic size_t *number, size_t n)
+HAK_INLINE void add(_Atomic size_t *number, size_t n)
 {
     store_relaxed(number, load_relaxed(number) + n);
 }
 
-static struct free_run *free_run_in(size_t unit)
+HAK_INLINE struct free_run *free_run_in(size_t unit)
 {
     return (struct free_run *)(void *)unit_map(unit, FIRST_PAGED);
 }
@@ -94,7 +94,7 @@ static struct free_run *free_run_at(uint32_t link)
     return free_run_in(link - 1);
 }
 
-static void note_there(enum kind kind, uint32_t length, bool there)
+HAK_INLINE void note_there(enum kind kind, uint32_t length, bool there)
 {
     _Atomic uint64_t *word = &pages.there[kind][length / BITS];
     uint64_t bit = (uint64_t)1 << (length % BITS), others = load_relaxed(word) & ~bit;
@@ -153,12 +153,12 @@ static struct run remove_at(size_t unit)
     return r;
 }
 
-static bool ends_granule(size_t page)
+HAK_INLINE bool ends_granule(size_t page)
 {
     return (page & (granule_pages() - 1)) == 0;
 }
 
-static bool free_run_starts(size_t page)
+HAK_INLINE bool free_run_starts(size_t page)
 {
     const struct free_run *f = free_run_in(unit_of_page(page));
     return !ends_granule(page) && f->length != 0 && f->at == place_in_unit(page);
@@ -267,13 +267,15 @@ static void add_granule(size_t granule, uint32_t dirty)
 /* False: it has gone, in a handler that interrupted this very lock. Else the lock is held. */
 static HAK_NOINLINE bool lock_and_add(size_t granule, uint32_t dirty)
 {
-    if (option(huge_pages))
-        os_advise_huge(granule_address(granule), GRANULE_SIZE, false);
+    if (filled_advise(granule, dirty == 0))
+        dirty = granule_pages();
     bool done = lock_take_if_safe(&pages.lock);
-    if (done)
+    if (done) {
         add_granule(granule, dirty);
-    else
+    } else {
+        super_set_pages(granule, SUPER_NONE);
         region_give(granule, 1, dirty == 0);
+    }
     return done;
 }
 
@@ -284,32 +286,34 @@ HAK_COLD void pages_add(size_t granule, size_t touched)
 }
 
 /* The lock is not held while the kernel is asked. The run is taken with the granule: else a purge in between
- * would give the granule back. */
-static bool take_from_new_granule(struct run *r, uint32_t n, uint32_t alignment)
+ * would give the granule back. `*zeroed`: the granule's pages are, if it is found there. */
+static bool take_from_new_granule(struct run *r, uint32_t n, uint32_t alignment, bool *zeroed)
 {
-    bool zeroed = false;
+    bool fresh = false;
     ptrdiff_t granule = supers_take_whole();
     if (granule < 0)
-        granule = region_take(1, GRANULE_SIZE, &zeroed);
+        granule = region_take(1, GRANULE_SIZE, &fresh);
     if (granule < 0)
         return false;
-    if (!lock_and_add((size_t)granule, zeroed ? 0 : granule_pages()))
+    if (!lock_and_add((size_t)granule, fresh ? 0 : granule_pages()))
         return false;
     bool found = take_found(r, n, alignment);
     lock_release(&pages.lock);
+    *zeroed = fresh && r->first / granule_pages() == (size_t)granule;
     return found;
 }
 
 ptrdiff_t pages_take(uint32_t n, uint32_t alignment, bool *zeroed)
 {
     struct run r;
+    bool fresh = false;
     if (!lock_take_if_safe(&pages.lock))
         return REGION_NONE;
     bool found = take_found(&r, n, alignment);
     lock_release(&pages.lock);
-    if (!found && !take_from_new_granule(&r, n, alignment))
+    if (!found && !take_from_new_granule(&r, n, alignment, &fresh))
         return REGION_NONE;
-    *zeroed = r.to == 0;
+    *zeroed = fresh || r.to == 0;
     return (ptrdiff_t)r.first;
 }
 
@@ -344,7 +348,7 @@ enum { ASIDE_MOST = 8 /* runs; where all memory is locked, so many are tried */ 
 
 /* The lock is kept while such a run is purged: of what becomes free before and behind it meanwhile, both might start, or end,
  * in its unit. */
-static bool is_short(const struct run *r)
+HAK_INLINE bool is_short(const struct run *r)
 {
     return r->length < unit_pages();
 }
@@ -394,6 +398,7 @@ static size_t purge_in_steps(struct run *r, uint32_t step)
 static size_t purge_run(struct run *r)
 {
     size_t purged = 0;
+    super_set_pages(r->first / granule_pages(), SUPER_NONE);
     for (uint32_t step = r->to - r->from; step != 0;
          step = step > unit_pages() ? unit_pages() : 0) {
         purged = purge_in_steps(r, step);
@@ -430,7 +435,7 @@ static size_t purge_dirty(size_t keep)
     return purged;
 }
 
-static ptrdiff_t take_whole_granule(enum kind kind)
+static HAK_COLD ptrdiff_t take_whole_granule(enum kind kind)
 {
     struct run r;
     if (!lock_take_if_safe(&pages.lock))
@@ -444,6 +449,7 @@ static ptrdiff_t take_whole_granule(enum kind kind)
     if (link == 0)
         return REGION_NONE;
     clear_granule(r.first / granule_pages());
+    super_set_pages(r.first / granule_pages(), SUPER_NONE);
     return (ptrdiff_t)(r.first / granule_pages());
 }
 

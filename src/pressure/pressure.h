@@ -11,7 +11,7 @@
  * nearer the limit the closer the looks, however fast it grows. What a look finds to be done (`rounds`) is done by
  * front, which holds no lock then.
  *
- * Calls: os, live. Called by: region, super, big, purge, heap, front. */
+ * Calls: os, live. Called by: region, super, pages, big, purge, heap, front. */
 #ifndef HAK_PRESSURE_H
 #define HAK_PRESSURE_H
 

@@ -205,6 +205,22 @@ static bool advise(size_t granule, enum kind kind, bool fresh)
     return false;
 }
 
+HAK_COLD void super_huge_to_small(size_t granule)
+{
+    struct super *s = super_at(granule);
+    if (load_relaxed(&s->pages) != SUPER_HUGE)
+        return;
+    /* Who does so at the same time advises the same once more. */
+    store_relaxed(&s->pages, SUPER_SMALL);
+    os_advise_huge(granule_address(granule), GRANULE_SIZE, false);
+}
+
+HAK_COLD void super_set_pages(size_t granule, enum super_pages pages)
+{
+    super_huge_to_small(granule);
+    store_relaxed(&super_at(granule)->pages, (uint8_t)pages);
+}
+
 /* ---- SuperSlabs of which every unit is free ---- */
 
 /* Claimed as a whole it is nobody's SuperSlab any more. */
@@ -216,7 +232,7 @@ static void super_to_granule(size_t granule)
     sub_relaxed(&hak_supers.mapped, 1);
     store_relaxed(&s->dirty, 0);
     store_relaxed(&s->written, 0);
-    store_relaxed(&s->pages, SUPER_NONE);
+    super_set_pages(granule, SUPER_NONE);
 }
 
 static bool take_whole_in(size_t granule)
@@ -334,16 +350,6 @@ void units_give(size_t first, uint32_t n, uint32_t touched)
 }
 
 /* ---- purge ---- */
-
-HAK_COLD void super_huge_to_small(size_t granule)
-{
-    struct super *s = super_at(granule);
-    if (load_relaxed(&s->pages) != SUPER_HUGE)
-        return;
-    /* Who does so at the same time advises the same once more. */
-    store_relaxed(&s->pages, SUPER_SMALL);
-    os_advise_huge(granule_address(granule), GRANULE_SIZE, false);
-}
 
 /* The units are ours (claimed). Drops their pages and gives them back, or the whole SuperSlab to
  * the region. */

@@ -18,9 +18,9 @@ struct super {
     bool maps_left;           /* a big block's granule, whose maps others have used; its owner's */
 };
 
-/* Of a granule that is no SuperSlab; or what the kernel was told: a SuperSlab's stay small, or it may join them to a huge one,
- * whether there are all or one of them. */
-enum super_pages { SUPER_NONE, SUPER_SMALL, SUPER_HUGE };
+/* What the kernel was told: a SuperSlab's pages stay small, or those of a SuperSlab or of a granule of runs may be joined to a huge one, whether
+ * there are all or one of them. Of granules of runs that have small pages one in some is a witness (pages/filled.h). All else: none. */
+enum super_pages { SUPER_NONE, SUPER_SMALL, SUPER_HUGE, SUPER_WITNESS };
 
 /* Those of the first 128 MiB, on a page that the library has anyway. */
 enum { EARLY_SUPERS = 64 };
@@ -58,6 +58,10 @@ ptrdiff_t supers_take_whole(void);
 /* When pages of a SuperSlab go back while others stay: the kernel would bring those that went again in time, for a huge page.
  * Its pages stay small until it is made anew. */
 void super_huge_to_small(size_t granule);
+
+/* When a granule comes, and the kernel has been told so, or goes: whoever has it next, as a block that is touched here and there, finds
+ * no advice of huge pages. */
+void super_set_pages(size_t granule, enum super_pages pages);
 
 /* Looks at some SuperSlabs, others at each call. Small pages of those that are full become huge ones. By one thread
  * at a time, with time to spare. */

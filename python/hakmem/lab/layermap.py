@@ -82,7 +82,7 @@ RULES = (
     Rule("pool", "region/region.c"),
     Rule("pool", "region/arrays.c"),
     Rule("pool", "region/free_map.c"),
-    Rule("pool", "pages/pages.c"),
+    Rule("pool", "pages/"),
     Rule("pool", "big/"),
     Rule("pool", "os/os.c"),
     Rule("pool", "os/lock.c"),

@@ -45,22 +45,29 @@ static uint32_t most_slots(uint32_t class)
     return slots < SLOTS_MOST ? slots : SLOTS_MOST;
 }
 
-/* Whether it becomes longer than its class is wont to be. */
-static bool may_grow(const struct magazine *m, uint32_t class)
+/* What it has learnt outlives its slots. */
+static bool was_longer(const struct heap *h, uint32_t class)
 {
+    return h->magazines.of[class].cap >> h->classes[class].lost == 0;
+}
+
+/* Whether it becomes longer than its class is wont to be. */
+static bool may_grow(const struct heap *h, uint32_t class)
+{
+    const struct magazine *m = &h->magazines.of[class];
     if (m->cap >= most_slots(class))
         return false;
     if (option(magazines) <= MAGAZINES_LONGEST)
         return option(magazines) == MAGAZINES_LONGEST;
-    return option(learn) && m->swings == SWINGS_ENOUGH;
+    return option(learn) && (m->swings == SWINGS_ENOUGH || was_longer(h, class));
 }
 
-static uint32_t wanted_slots(const struct magazine *m, uint32_t class)
+static uint32_t wanted_slots(const struct heap *h, uint32_t class)
 {
-    uint32_t plain = hak_classes[class].slots, wanted = m->cap;
+    uint32_t plain = hak_classes[class].slots, wanted = h->magazines.of[class].cap;
     if (wanted == 0)
         wanted = hak_classes[class].size < LARGE_FROM ? CAP_FIRST : CAP_FIRST_LARGE;
-    else if (wanted < plain || may_grow(m, class))
+    else if (wanted < plain || may_grow(h, class))
         wanted *= 2;
     uint32_t most = power_of_two_within(option(magazine_max));
     return wanted < most ? wanted : most;
@@ -143,8 +150,11 @@ void empty_magazine(struct heap *h, uint32_t class)
 static void lose_slots(struct heap *h, uint32_t class)
 {
     empty_magazine(h, class);
-    if (magazine_of(h, class)->cap != 0)
-        exchange_slots(h, class, NULL, 0);
+    uint32_t cap = magazine_of(h, class)->cap;
+    if (cap == 0)
+        return;
+    h->classes[class].lost = lowest_bit(cap) & 15; /* a power of two */
+    exchange_slots(h, class, NULL, 0);
 }
 
 HAK_COLD void magazines_lose_slots(struct heap *h)
@@ -237,7 +247,7 @@ void adjust_slots(struct heap *h, uint32_t class)
 {
     struct magazine *m = magazine_of(h, class);
     note_swing(h, class);
-    uint32_t wanted = wanted_slots(m, class);
+    uint32_t wanted = wanted_slots(h, class);
     if (wanted <= m->cap)
         return;
     if (!may_have(h, class, m->cap, wanted)) {
@@ -248,7 +258,7 @@ void adjust_slots(struct heap *h, uint32_t class)
     void **slots = slots_take(h, wanted);
     if (slots == NULL)
         return;
-    if (wanted > hak_classes[class].slots)
+    if (wanted > hak_classes[class].slots && !was_longer(h, class))
         log_growth(m, class, wanted);
     exchange_slots(h, class, slots, wanted);
 }

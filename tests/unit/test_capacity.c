@@ -37,7 +37,7 @@ static void forget_slots(void)
         if (m->cap != 0)
             slots_give(heap, magazine_slots(m), m->cap);
         magazine_exchange(m, NULL, 0);
-        heap->classes[class].spilled = 0;
+        heap->classes[class].spilled = heap->classes[class].lost = 0;
     }
     heap->magazine_bytes = 0;
     lock_release(&heap->lock);
@@ -304,6 +304,69 @@ static void a_heap_that_has_shrunk_loses_its_slots(void **state)
     forget_slots();
 }
 
+/* As n refills do. Slots then. */
+static uint32_t slots_after(uint32_t class, int n)
+{
+    lock_take(&heap->lock);
+    empty_magazine(heap, class);
+    while (n-- > 0)
+        adjust_slots(heap, class);
+    lock_release(&heap->lock);
+    return capacity(class);
+}
+
+static void lose_all_slots(void)
+{
+    lock_take(&heap->lock);
+    magazines_lose_slots(heap);
+    lock_release(&heap->lock);
+}
+
+/* As where the heap has shrunk. */
+static void learn_and_lose(uint32_t class)
+{
+    enum { SWING = 900, TURNS = 40 };
+    forget_slots();
+    for (int i = 0; i < TURNS; i++)
+        swing(class, SWING);
+    assert_int_equal(capacity(class), 1024);
+    lose_all_slots();
+    assert_int_equal(capacity(class), 0);
+}
+
+static void what_a_magazine_has_learnt_outlives_its_slots(void **state)
+{
+    (void)state;
+    enum { FIRST = 1, DOUBLINGS = 7 /* from 8 to 1,024 */ };
+    uint32_t class = class_for(80);
+    learn_and_lose(class);
+    assert_int_equal(slots_after(class, FIRST), 8);
+    assert_int_equal(slots_after(class, DOUBLINGS - 1), 512);
+    assert_int_equal(slots_after(class, 10), 1024);
+    lose_all_slots();
+    assert_int_equal(slots_after(class, FIRST), 8);
+    lose_all_slots(); /* it was a short one meanwhile */
+    assert_int_equal(slots_after(class, FIRST + DOUBLINGS), hak_classes[class].slots);
+    forget_slots();
+}
+
+static void without_learning_what_was_learnt_does_not_count(void **state)
+{
+    (void)state;
+    uint32_t class = class_for(80), plain = hak_classes[class].slots;
+    struct options before = hak_options;
+    learn_and_lose(class);
+    hak_options.learn = 0;
+    assert_int_equal(slots_after(class, 10), plain);
+    hak_options.learn = 1;
+    hak_options.magazines = 0;
+    assert_int_equal(slots_after(class, 1), plain);
+    hak_options.magazines = 2;
+    assert_int_equal(slots_after(class, 1), 2 * plain);
+    hak_options = before;
+    forget_slots();
+}
+
 /* To more than twice what it had. */
 static void only_what_has_grown_anew_swings(void **state)
 {
@@ -540,6 +603,8 @@ int main(void)
         cmocka_unit_test(long_magazines_of_small_blocks_have_the_whole_budget),
         cmocka_unit_test(long_magazines_of_larger_blocks_have_half_of_the_budget),
         cmocka_unit_test(a_heap_that_has_shrunk_loses_its_slots),
+        cmocka_unit_test(what_a_magazine_has_learnt_outlives_its_slots),
+        cmocka_unit_test(without_learning_what_was_learnt_does_not_count),
         cmocka_unit_test(only_what_has_grown_anew_swings),
         cmocka_unit_test(many_heaps_have_less_each),
         cmocka_unit_test(blocks_of_pages_have_a_budget_that_heaps_share),

@@ -59,10 +59,12 @@ HAK_COLD bool filled_advise(size_t granule, bool fresh)
 {
     if (!option(huge_pages))
         return false;
-    bool huge = fresh && may_be_huge(granule) && huge_advise(granule, true);
+    if (!fresh || !may_be_huge(granule)) {
+        os_advise_huge(granule_address(granule), GRANULE_SIZE, false);
+        return false;
+    }
+    bool huge = huge_advise(granule, true);
     if (huge)
         super_set_pages(granule, SUPER_HUGE);
-    else
-        os_advise_huge(granule_address(granule), GRANULE_SIZE, false);
     return huge;
 }

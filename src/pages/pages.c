@@ -274,7 +274,7 @@ static HAK_NOINLINE bool lock_and_add(size_t granule, uint32_t dirty)
         add_granule(granule, dirty);
     } else {
         super_set_pages(granule, SUPER_NONE);
-        region_give(granule, 1, dirty == 0);
+        region_give(granule, 1, os_purge(granule_address(granule), GRANULE_SIZE));
     }
     return done;
 }

@@ -32,11 +32,15 @@ static void touch_small(char *granule)
     store_relaxed(&price.small_ns, before == 0 ? ns : (before * (NEW_SHARE - 1) + ns) / NEW_SHARE);
 }
 
-static void touch_huge(char *granule, uint64_t now_ms)
+/* False: it is none, since the kernel has none or makes none. */
+static bool touch_huge(char *granule, uint64_t now_ms)
 {
     uint64_t ns = first_touch(granule, 1), small = load_relaxed(&price.small_ns);
     uint64_t beyond = ns > small ? ns - small : 0;
-    (void)budget_pay(&price.paid_until_ms, now_ms, beyond * PAID_SHARE / 1000000, 0);
+    bool done = os_resident_pages(granule, GRANULE_SIZE) * hak_region.page_size == GRANULE_SIZE;
+    (void)budget_pay(&price.paid_until_ms, now_ms,
+                     done ? beyond * PAID_SHARE / 1000000 : REFUSED_MS, 0);
+    return done;
 }
 
 /* The first granule tells what small pages cost. */
@@ -50,12 +54,15 @@ HAK_COLD bool huge_advise(size_t granule, bool fresh)
     char *at = granule_address(granule);
     uint64_t now_ms = os_now_ms();
     bool huge = is_affordable(now_ms);
-    os_advise_huge(at, GRANULE_SIZE, huge);
-    if (fresh && huge)
-        touch_huge(at, now_ms);
-    else if (fresh)
+    if (huge) {
+        os_advise_huge(at, GRANULE_SIZE, true);
+        if (!fresh || touch_huge(at, now_ms))
+            return true;
+    }
+    os_advise_huge(at, GRANULE_SIZE, false);
+    if (fresh && !huge)
         touch_small(at);
-    return huge;
+    return false;
 }
 
 HAK_COLD bool huge_may_collapse(void)

@@ -217,8 +217,8 @@ HAK_COLD void super_huge_to_small(size_t granule)
 
 HAK_COLD void super_set_pages(size_t granule, enum super_pages pages)
 {
-    super_huge_to_small(granule);
-    store_relaxed(&super_at(granule)->pages, (uint8_t)pages);
+    if (exchange_relaxed(&super_at(granule)->pages, (uint8_t)pages) == SUPER_HUGE)
+        os_advise_huge(granule_address(granule), GRANULE_SIZE, false);
 }
 
 /* ---- SuperSlabs of which every unit is free ---- */
@@ -472,8 +472,8 @@ static bool super_small_to_huge(size_t granule)
     if (!cas_relaxed(&s->pages, &small, SUPER_HUGE))
         return false;
     bool done = huge_collapse(granule);
-    if (!done && !cas_relaxed(&s->pages, &huge, SUPER_SMALL))
-        return false;
+    if (!done)
+        (void)cas_relaxed(&s->pages, &huge, SUPER_SMALL);
     if (load_relaxed(&s->pages) != SUPER_HUGE)
         os_advise_huge(granule_address(granule), GRANULE_SIZE, false);
     return done;

@@ -100,6 +100,7 @@ bool os_prefault(void *at, size_t size)
 /* One thread at a time tells the kernel. */
 static struct lock kernel_lock;
 _Atomic bool model_told_huge;
+bool model_refuses_huge;
 
 void model_touch_kernel(void)
 {
@@ -134,7 +135,7 @@ bool huge_may_collapse(void)
 bool huge_collapse(size_t granule)
 {
     os_advise_huge(granule_address(granule), GRANULE_SIZE, true);
-    return true;
+    return !model_refuses_huge;
 }
 
 bool huge_advise(size_t granule, bool fresh)

@@ -71,6 +71,7 @@ long model_syscall(long number, ...);
 
 /* What the kernel was told of a SuperSlab's pages last (absent.c). */
 extern _Atomic bool model_told_huge;
+extern bool model_refuses_huge; /* whether it makes none of small pages */
 void model_touch_kernel(void);
 
 #endif

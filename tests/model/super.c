@@ -182,7 +182,14 @@ static void setup_collapsed(void)
     setup();
     model_assert(units_take(1, &zeroed) == (ptrdiff_t)last);
     os_advise_huge(granule_address(0), GRANULE_SIZE, false);
+    model_refuses_huge = false;
     touch();
+}
+
+static void setup_refused(void)
+{
+    setup_collapsed();
+    model_refuses_huge = true;
 }
 
 static void collapse_or_purge(int index)
@@ -204,6 +211,32 @@ static void check_collapsed(void)
         model_assert(!load_relaxed(&model_told_huge));
 }
 
+/* All are free but one. Its pages become huge while that is given back and the whole of it goes: nothing of it is left for who
+ * has the granule next. */
+static void setup_gone(void)
+{
+    setup_whole();
+    os_advise_huge(granule_address(0), GRANULE_SIZE, false);
+    model_refuses_huge = false;
+    touch();
+}
+
+static void collapse_or_take_whole(int index)
+{
+    if (index == 0) {
+        (void)super_small_to_huge(0);
+    } else {
+        units_give(last, 1, 1);
+        was_taken = take_whole();
+    }
+}
+
+static void check_gone(void)
+{
+    model_assert(was_taken && load_relaxed(&super_at(0)->pages) == SUPER_NONE);
+    model_assert(!load_relaxed(&model_told_huge));
+}
+
 const struct model_scenario super_room = {"super.room", 2, 1, 128, setup_room, use, check_room};
 const struct model_scenario super_two = {"super.two", 2, 2, 128, setup, use, check};
 const struct model_scenario super_purged = {"super.purged", 2,           2, 128, setup,
@@ -212,5 +245,9 @@ const struct model_scenario super_whole = {"super.whole",      2,          3, 12
                                            give_or_take_whole, check_whole};
 const struct model_scenario super_collapsed = {
     "super.collapsed", 2, 3, 128, setup_collapsed, collapse_or_purge, check_collapsed};
+const struct model_scenario super_refused = {
+    "super.refused", 2, 3, 128, setup_refused, collapse_or_purge, check_collapsed};
+const struct model_scenario super_gone = {"super.gone",           2,         3, 128, setup_gone,
+                                          collapse_or_take_whole, check_gone};
 const struct model_scenario super_stretch = {
     "super.stretch", 2, 3, 128, setup_stretch, use_or_stretch, check_stretch};

@@ -6,7 +6,7 @@
 
 /* Each first touch takes as long as the test says: a page of a granule with small ones, or a huge one. */
 static uint64_t now_ms, thread_ns, small_page_ns, huge_page_ns;
-static bool told_huge, began;
+static bool told_huge, began, has_none;
 static size_t granule;
 
 uint64_t __wrap_os_now_ms(void);
@@ -33,6 +33,16 @@ void __wrap_os_advise_huge(void *at, size_t size, bool wanted)
     assert_ptr_equal(at, granule_address(granule));
     assert_int_equal(size, GRANULE_SIZE);
     told_huge = wanted;
+}
+
+/* One is there as a whole once it has been touched; where there is none, the page that was touched. */
+size_t __wrap_os_resident_pages(void *at, size_t size);
+size_t __wrap_os_resident_pages(void *at, size_t size)
+{
+    assert_ptr_equal(at, granule_address(granule));
+    assert_int_equal(size, GRANULE_SIZE);
+    assert_true(told_huge && !began);
+    return has_none ? 1 : size / hak_region.page_size;
 }
 
 static bool advise_fresh(void)
@@ -100,6 +110,19 @@ static void one_with_pages_is_not_timed(void **state)
     assert_int_equal(thread_ns, before);
 }
 
+/* Of what is not there nobody says that it is, and it is not asked for again soon. */
+static void where_there_are_none_pages_are_small(void **state)
+{
+    (void)state;
+    has_none = true;
+    assert_false(advise_fresh());
+    has_none = false;
+    now_ms += 9999;
+    assert_false(advise_fresh());
+    now_ms += 1;
+    assert_true(advise_fresh());
+}
+
 static bool collapses;
 
 bool __wrap_os_collapse(void *at, size_t size);
@@ -148,6 +171,7 @@ int main(void)
         cmocka_unit_test(dear_ones_have_a_budget_of_time),
         cmocka_unit_test(as_small_pages_become_dear_so_may_huge_ones),
         cmocka_unit_test(one_with_pages_is_not_timed),
+        cmocka_unit_test(where_there_are_none_pages_are_small),
         cmocka_unit_test(collapsing_has_a_budget_of_its_own),
         cmocka_unit_test(who_was_refused_waits),
     };

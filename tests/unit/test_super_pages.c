@@ -236,6 +236,18 @@ static void where_some_goes_back_meanwhile_the_rest_stays_small(void **state)
     units_give(first, GRANULE_UNITS, 0);
 }
 
+/* Whichever of the two comes last. */
+static void what_is_refused_meanwhile_stays_small(void **state)
+{
+    (void)state;
+    size_t first = take_full();
+    kernel.refuses = kernel.goes_back = true;
+    assert_true(collapsed_by_looking() > 0);
+    assert_int_equal(pages_of_watched(), SUPER_SMALL);
+    assert_int_equal(load_relaxed(&told_small), 2 * kernel.collapsed);
+    units_give(first, GRANULE_UNITS, 0);
+}
+
 static void a_small_heap_has_no_dense_ones(void **state)
 {
     (void)state;
@@ -259,6 +271,7 @@ int main(void)
         cmocka_unit_test(others_are_left_as_they_are),
         cmocka_unit_test(what_is_refused_stays_small),
         cmocka_unit_test(where_some_goes_back_meanwhile_the_rest_stays_small),
+        cmocka_unit_test(what_is_refused_meanwhile_stays_small),
         cmocka_unit_test(a_small_heap_has_no_dense_ones),
         cmocka_unit_test(what_is_not_dense_has_small_pages),
     };

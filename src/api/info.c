@@ -89,9 +89,12 @@ static HAK_COLD bool set_option(const char *name, size_t value)
 {
     char text[24];
     size_t length = os_format(text, sizeof text, "%u", value);
+    bool was_wanted = live_is_wanted();
     if (option_set(name, strlen(name), text, length) != NULL)
         return false;
     live_show_settings();
+    if (!was_wanted)
+        live_want();
     return true;
 }
 

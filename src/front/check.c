@@ -3,7 +3,6 @@
 #include <errno.h>
 
 #include "front/secure.h"
-#include "heap/explicit.h"
 #include "heap/runs.h"
 #include "os/os.h"
 
@@ -113,15 +112,17 @@ bool check_is_live(const void *p)
 #endif
 #if HAK_CHECKED || HAK_SECURE
 
-/* What a request for the block has made it. An explicit heap's larger blocks are whole pages, whatever the size. */
-static size_t expected_usable(const void *p, size_t alignment, size_t size)
+/* Whether a request for the block may have made it so. An explicit heap's larger blocks, also once that is gone, are whole pages, whatever
+ * the size; and those of a sample, whatever their class'. */
+static bool may_be_usable(const void *p, size_t alignment, size_t size, size_t usable)
 {
     if (HAK_SECURE)
-        return size;
-    uintptr_t word = unit_word(unit_of(p));
-    bool is_of_pages = word != WORD_EXPLICIT && explicit_owner(p, word) != NULL;
-    return is_of_pages ? round_up(largest_of(size, 1), hak_region.page_size)
-                       : front_usable_for(alignment, size);
+        return size == usable;
+    if (usable == front_usable_for(alignment, size))
+        return true;
+    return is_of_pages(unit_word(unit_of(p))) &&
+           (usable == round_up(largest_of(size, 1), hak_region.page_size) ||
+            (size <= SLAB_MAX && usable == class_slab_bytes(class_for(size))));
 }
 
 void check_size(const void *p, size_t alignment, size_t size, const char *what)
@@ -130,7 +131,7 @@ void check_size(const void *p, size_t alignment, size_t size, const char *what)
         return;
     check_live(p, what);
     size_t usable = secure_size(p, what);
-    if (expected_usable(p, alignment, size) != usable)
+    if (!may_be_usable(p, alignment, size, usable))
         os_fatal("%s(%p): wrong size: %u was given for a block of %u bytes", what, (uintptr_t)p,
                  size, usable);
 }

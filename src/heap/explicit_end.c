@@ -11,14 +11,16 @@ HAK_COLD void explicit_read(struct heap *h, struct explicit_numbers *out)
     if (!explicit_enter(h))
         return;
     leases_read(h, &leased_blocks, &leased_bytes);
-    out->live_bytes = h->used_bytes + h->parts.large_bytes - leased_bytes;
-    out->live_blocks = h->parts.large_blocks - leased_blocks;
+    size_t live_blocks = h->parts.large_blocks;
     out->held_bytes = h->parts.large_bytes;
     for (uint32_t class = heap_class_from(h, 0); class < CLASS_COUNT;
          class = heap_class_from(h, class + 1)) {
-        out->live_blocks += h->classes[class].used;
+        live_blocks += h->classes[class].used;
         out->held_bytes += h->classes[class].slabs * class_slab_bytes(class);
     }
+    /* A block that passes from one lease to another meanwhile may have been found in both. */
+    out->live_bytes = not_negative(h->used_bytes + h->parts.large_bytes - leased_bytes);
+    out->live_blocks = not_negative(live_blocks - leased_blocks);
     explicit_leave(h);
 }
 

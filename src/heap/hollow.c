@@ -177,7 +177,7 @@ static void look_at_waste(struct heap *h, uint64_t now, bool awake)
     uint32_t wait_ms = w->gathers ? (uint32_t)option(hollow_time) : patience_ms(w);
     size_t waste = waste_in(h);
     bool is_due = waste != 0 && w->since_ms != 0 && w->since_ms + wait_ms <= now;
-    if (waste == 0 && w->gathers)
+    if ((waste == 0 || option(hollow_time) == 0) && w->gathers)
         stop_gathering(h);
     else if (is_due)
         go_on(h, waste, awake);

@@ -45,7 +45,7 @@ HAK_INLINE void hollow_look_if_due(struct heap *h)
     if (HAK_LIKELY(h->hollow.until_look-- != 0))
         return;
     h->hollow.until_look = HOLLOW_LOOK_EVERY;
-    if (hollow_may_be())
+    if (hollow_may_be() || h->hollow.gathers) /* which somebody has to end */
         hollow_look(h);
 }
 

@@ -121,6 +121,12 @@ static struct live_area *map_area(void)
     return a;
 }
 
+HAK_COLD void live_want(void)
+{
+    if (live_area() == NULL)
+        store_relaxed(&hak_live.due, live_is_wanted());
+}
+
 struct live_area *live_make(void)
 {
     bool due = true;

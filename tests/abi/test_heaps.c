@@ -181,6 +181,21 @@ static void test_destroy(void)
     hak_heap_destroy(heaps[1]);
 }
 
+/* Also where the size is checked. */
+static void test_sized_after_delete(void)
+{
+    void *blocks[ARRAY_LENGTH(sizes)];
+    hak_heap *heap = new_heap();
+    for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++) {
+        blocks[i] = hak_heap_malloc(heap, sizes[i]);
+        CHECK_AT(blocks[i] != NULL, sizes[i]);
+    }
+    hak_heap_delete(heap);
+    for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++) {
+        hak_free_sized(blocks[i], sizes[i]);
+    }
+}
+
 /* Blocks of a heap that was deleted are anybody's: freed, they serve malloc. */
 static void test_delete(void)
 {
@@ -417,6 +432,7 @@ int main(void)
     test_errors();
     test_destroy();
     test_delete();
+    test_sized_after_delete();
     test_heaps_in_turn();
     test_heaps_by_turns();
     test_deleted_in_turn();

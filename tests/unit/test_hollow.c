@@ -547,6 +547,54 @@ static void a_heap_that_is_locked_is_passed_over(void **state)
     assert_int_equal(slabs()->purged, 0);
 }
 
+static void gather(void)
+{
+    hollow_out();
+    look_after(100);
+    look_after(PATIENCE_MS);
+    assert_true(gives());
+}
+
+static void refill_again_and_again(void)
+{
+    lock_take(&heap->lock);
+    for (int i = 0; i <= HOLLOW_LOOK_EVERY; i++)
+        hollow_look_if_due(heap);
+    lock_release(&heap->lock);
+}
+
+/* So little is taken then that nobody would begin to look. */
+static void where_all_is_freed_gathering_ends(void **state)
+{
+    (void)state;
+    gather();
+    for (size_t i = 0; i < BLOCKS; i++) {
+        if (blocks[i] != NULL)
+            release(blocks[i]);
+        blocks[i] = NULL;
+    }
+    lock_take(&heap->lock);
+    outbox_flush_all(heap);
+    inbox_drain(heap, false);
+    lock_release(&heap->lock);
+    assert_false(hollow_may_be());
+    now_ms += PATIENCE_MS;
+    refill_again_and_again();
+    assert_false(gives());
+    assert_false(heap->hollow.gathers);
+}
+
+static void with_a_time_of_zero_gathering_ends(void **state)
+{
+    (void)state;
+    gather();
+    hak_options.hollow_time = 0;
+    now_ms += 100;
+    refill_again_and_again();
+    assert_false(gives());
+    hak_options.hollow_time = PATIENCE_MS;
+}
+
 static void with_a_time_of_zero_nothing_is_done(void **state)
 {
     (void)state;
@@ -589,6 +637,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(refills_and_flushes_look, full_heap, no_heap),
         cmocka_unit_test_setup_teardown(samples_look, full_heap, no_heap),
         cmocka_unit_test_setup_teardown(a_heap_that_is_locked_is_passed_over, full_heap, no_heap),
+        cmocka_unit_test_setup_teardown(where_all_is_freed_gathering_ends, full_heap, no_heap),
+        cmocka_unit_test_setup_teardown(with_a_time_of_zero_gathering_ends, full_heap, no_heap),
         cmocka_unit_test_setup_teardown(with_a_time_of_zero_nothing_is_done, full_heap, no_heap),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -37,7 +37,7 @@ static struct {
     /* Blocks freed where the lock could not be waited for, linked through their first word. Pushed by
      * compare-and-swap (release), taken whole by exchange (acquire): no ABA. */
     _Atomic(struct block *) deferred;
-    /* Likewise the addresses of blocks of pages, which are gone; 0: none. Set by compare-and-swap from 0, to 0 under the
+    /* Likewise the addresses of blocks of pages, which are gone, or numbers of records of such as were resized; 0: none. Set by compare-and-swap from 0, to 0 under the
      * lock. Relaxed: whoever is given the same pages took them later, under a lock, and then looks here first. More than these
      * keep their records. */
     _Atomic uintptr_t ended[ENDED_MOST];
@@ -245,6 +245,16 @@ static void free_locked(void *p, const struct trace *by)
 
 static const struct trace unknown;
 
+/* No block lies where the number of a record would be an address. */
+static HAK_COLD void forget_one(uintptr_t ended)
+{
+    struct record *r = record_find(ended);
+    if (r != NULL)
+        forget(r, &unknown);
+    else if (ended <= UINT16_MAX)
+        end_record(record_at((uint32_t)ended), &unknown);
+}
+
 static void forget_ended(void)
 {
     for (int i = 0; i < ENDED_MOST; i++) {
@@ -252,9 +262,7 @@ static void forget_ended(void)
         if (HAK_LIKELY(at == 0))
             continue;
         store_relaxed(&sampler.ended[i], (uintptr_t)0);
-        struct record *r = record_find(at);
-        if (r != NULL)
-            forget(r, &unknown);
+        forget_one(at);
     }
 }
 
@@ -439,8 +447,12 @@ uint32_t sampled_detach(const void *p)
 bool sampled_settle(uint32_t detached, bool as_it_was)
 {
     struct trace by = here();
-    if (detached == 0 || !enter())
+    if (detached == 0)
         return false;
+    if (!enter()) {
+        note_ended((void *)(uintptr_t)detached);
+        return false;
+    }
     if (as_it_was)
         record_link(record_at(detached));
     else

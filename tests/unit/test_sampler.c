@@ -20,6 +20,7 @@
 #include "profile/arena.h"
 #include "profile/poisson.h"
 #include "profile/rate.h"
+#include "profile/records.h"
 
 enum { OBJECT = 1024 };
 
@@ -364,6 +365,34 @@ static void what_ends_beside_the_lock_is_forgotten_later(void **state)
     assert_true(after.live_bytes == before.live_bytes);
 }
 
+/* The lock was free before the block was resized, and is not afterwards. */
+static void what_is_resized_beside_the_lock_is_forgotten_later(void **state)
+{
+    (void)state;
+    enum { SIZE = 300000 };
+    sample_every(1, 8);
+    struct sums before = sites_sums();
+    uint32_t records = records_live();
+    void *p = front_alloc(SIZE);
+    assert_int_equal(records_live(), records + 1);
+    uint32_t record = sampled_detach(p);
+    assert_int_not_equal(record, 0);
+    thread_enter(); /* the holder, and ... */
+    lock_take(sampler_lock());
+    thread_enter(); /* ... the handler */
+    assert_false(sampled_settle(record, false));
+    thread_leave();
+    lock_release(sampler_lock());
+    thread_leave();
+    slab_at(unit_of(p))->sampled = 0; /* as whoever resizes it says */
+    assert_int_equal(records_live(), records + 1);
+    front_free(front_alloc(SIZE));
+    assert_int_equal(records_live(), records);
+    assert_true(sites_sums().live_samples == before.live_samples);
+    front_free(p);
+    assert_int_equal(records_live(), records);
+}
+
 static void a_sampled_block_comes_home_from_a_magazine(void **state)
 {
     (void)state;
@@ -521,6 +550,7 @@ int main(void)
         cmocka_unit_test(a_short_lived_sample_is_no_peak),
         cmocka_unit_test(a_thread_frees_what_another_one_sampled),
         cmocka_unit_test(what_ends_beside_the_lock_is_forgotten_later),
+        cmocka_unit_test(what_is_resized_beside_the_lock_is_forgotten_later),
         cmocka_unit_test(a_sampled_block_comes_home_from_a_magazine),
         cmocka_unit_test(the_child_of_a_fork_has_its_own_area),
         cmocka_unit_test(a_child_without_the_lock_samples_no_more),

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import sys
+import traceback
 from pathlib import Path
 from typing import ClassVar
 
@@ -180,7 +181,7 @@ def run(
         raise click.UsageError("--report needs a CMD to report on")
     if report == STDOUT:
         raise click.UsageError("--report -: standard output is CMD's own; name a file")
-    values = load_profile(profile_folder(clone), profile) if profile else {}
+    values = {} if profile is None else load_profile(profile_folder(clone), profile)
     environment = merged_environment(os.environ, values, conf)
     if stats:
         environment["HAKMEM_STATS"] = "1"
@@ -278,6 +279,17 @@ def _end_as_by_keyboard(told: list[int]) -> None:
 def main(arguments: list[str] | None = None) -> int:
     words = sys.argv[1:] if arguments is None else arguments
     wraps = bool(words) and words[0] in WRAPPERS
+    try:
+        return _status_of(words, wraps)
+    except Exception:
+        if not wraps:
+            raise
+        # Of itself Python would end with 1, as the program may.
+        traceback.print_exc()
+        return OWN_FAILURE
+
+
+def _status_of(words: list[str], wraps: bool) -> int:
     failed = OWN_FAILURE if wraps else 1
     measures = bool(words) and words[0] in MEASURING
     told: list[int] = []

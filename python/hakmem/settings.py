@@ -1,13 +1,15 @@
 """Settings of the library as environment variables: profiles, --conf, and which of them wins."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from hakmem.errors import HakmemError
 from hakmem.terminal import legible
 
-VARIABLE = re.compile(r"HAKMEM_[A-Z][A-Z0-9_]*")
+PREFIX = "HAKMEM_"
+CONF = f"{PREFIX}CONF"
+VARIABLE = re.compile(rf"{PREFIX}[A-Z][A-Z0-9_]*")
 SUFFIX = ".env"
 CONF_ITEM = re.compile(r"[a-z][a-z0-9_]*:[^,:\s]+")
 
@@ -47,6 +49,7 @@ def parse_profile(text: str, source: str) -> dict[str, str]:
     What HAKMEM_CONF holds is taken apart: as a whole, another HAKMEM_CONF would replace it.
     """
     values: dict[str, str] = {}
+    conf: dict[str, str] = {}
     for number, raw in enumerate(text.splitlines(), start=1):
         line = raw.strip()
         if not line or line.startswith("#"):
@@ -55,9 +58,18 @@ def parse_profile(text: str, source: str) -> dict[str, str]:
         if not equals or not VARIABLE.fullmatch(key):
             problem = f"{source}:{number}: not a HAKMEM_KEY=VALUE line: {line}"
             raise HakmemError(problem)
-        values[key] = value
-    conf = values.pop("HAKMEM_CONF", "")
-    return {_variable(key): value for key, value in conf_items(conf).items()} | values
+        if key == CONF:
+            conf = _items_at(f"{source}:{number}", value)
+        else:
+            values[key] = value
+    return {_variable(key): value for key, value in conf.items()} | values
+
+
+def _items_at(place: str, conf: str) -> dict[str, str]:
+    try:
+        return conf_items(conf)
+    except HakmemError as error:
+        raise HakmemError(f"{place}: {error}") from None
 
 
 def conf_items(conf: str) -> dict[str, str]:
@@ -75,27 +87,35 @@ def conf_text(conf: str) -> str:
 
 
 def keys_named_in(conf: str) -> set[str]:
-    """Of a "key:value,..." string of anybody's."""
-    return {item.partition(":")[0].strip() for item in conf.split(",")}
+    """Of a "key:value,..." string of anybody's, in which the library takes either case."""
+    return {item.partition(":")[0].strip().lower() for item in conf.split(",")}
+
+
+def without(names: Collection[str], environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment less these variables, however they are written: HAKMEM_retain is one too."""
+    return {name: value for name, value in environment.items() if as_read(name) not in names}
+
+
+def as_read(name: str) -> str:
+    """The variable that the library takes this one for: either case after the prefix but CONF's."""
+    read = f"{PREFIX}{name[len(PREFIX) :].upper()}"
+    return read if name.startswith(PREFIX) and read != CONF else name
 
 
 def merged_environment(
     base: Mapping[str, str], profile: Mapping[str, str], conf: str | None
 ) -> dict[str, str]:
     """The environment to run with: --conf wins over what was set before, that over the profile."""
-    environment = dict(base)
-    inherited = environment.get("HAKMEM_CONF", "")
-    settled = {_variable(key) for key in keys_named_in(inherited)}
-    for name, value in profile.items():
-        if name not in settled:
-            environment.setdefault(name, value)
+    inherited = base.get(CONF, "")
+    settled = {*map(_variable, keys_named_in(inherited)), *map(as_read, base)}
     wanted = conf_text(conf or "")
-    for key in conf_items(wanted):
-        environment.pop(_variable(key), None)
+    environment = without(
+        {_variable(key) for key in conf_items(wanted)}, {**without(settled, profile), **base}
+    )
     if wanted:
-        environment["HAKMEM_CONF"] = f"{inherited},{wanted}" if inherited else wanted
+        environment[CONF] = f"{inherited},{wanted}" if inherited else wanted
     return environment
 
 
 def _variable(key: str) -> str:
-    return f"HAKMEM_{key.upper()}"
+    return f"{PREFIX}{key.upper()}"

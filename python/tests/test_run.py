@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from conftest import OwnFailure, Run
 
+from hakmem.cli import main
 from hakmem.errors import HakmemError
 from hakmem.launch import find_program, with_preload
 
@@ -45,6 +46,7 @@ def test_options_after_the_program_are_the_programs(hakmem: Run, marker_library:
         (["--", "/etc"], 126, "cannot be run"),
         (["--conf", "nonsense", "--", "true"], 125, "nonsense"),
         (["--profile", "nope", "--", "true"], 125, "tinyhot_best"),
+        (["--profile", "", "--", "true"], 125, "no profile named ''; there are: default"),
         (["--no-such-option", "--", "true"], 125, "--no-such-option"),
         (["--json", "--", "true"], 125, "--json"),
     ],
@@ -96,6 +98,20 @@ def test_clone_that_cannot_be_built(hakmem: Run) -> None:
     result = hakmem("run", "--", "true")
     assert result.returncode == 125
     assert "CMakePresets.json" in result.stderr
+
+
+def test_what_nobody_has_thought_of_is_hakmems_own_failure(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def break_down(*_: object) -> None:
+        raise RuntimeError("unforeseen")
+
+    monkeypatch.setattr("hakmem.settings.merged_environment", break_down)
+    monkeypatch.setattr("hakmem.commands.stats._list", break_down)
+    assert main(["run", "--", "true"]) == 125
+    assert capsys.readouterr().err.endswith("RuntimeError: unforeseen\n")
+    with pytest.raises(RuntimeError):
+        main(["stats"])
 
 
 def test_environment(hakmem: Run, marker_library: Path) -> None:

@@ -82,3 +82,18 @@ def test_precedence() -> None:
         "HAKMEM_PREFAULT": "2",
         "HAKMEM_MAGAZINE_MAX": "16",
     }
+
+
+def test_either_case_of_a_variable() -> None:
+    """The library compares names without it."""
+    base = {"HAKMEM_retain": "3M", "HAKMEM_Keep": "off", "HAKMEM_conf": "x", "hakmem_retain": "x"}
+    kept = {name: value for name, value in base.items() if name != "HAKMEM_retain"}
+    assert merged_environment(base, {}, "retain:0") == kept | {"HAKMEM_CONF": "retain:0"}
+    assert merged_environment(base, {"HAKMEM_RETAIN": "1M", "HAKMEM_KEEP": "site"}, None) == base
+    inherited = {"HAKMEM_CONF": "RETAIN:2M"}
+    assert merged_environment(inherited, {"HAKMEM_RETAIN": "1M"}, None) == inherited
+
+
+def test_bad_settings_of_a_profile_have_their_line() -> None:
+    with pytest.raises(HakmemError, match=r"x\.env:2: settings are key:value,..., not 'retain'"):
+        parse_profile("HAKMEM_KEEP=off\nHAKMEM_CONF=retain\n", "x.env")

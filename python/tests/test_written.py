@@ -4,6 +4,7 @@ import os
 import resource
 import signal
 import stat
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -104,3 +105,74 @@ def test_mode_and_link_stay(tmp_path: Path) -> None:
     assert link.is_symlink()
     assert file.read_text() == "new"
     assert stat.S_IMODE(file.stat().st_mode) == 0o640
+
+
+@pytest.mark.parametrize("way", ["/dev/fd/{}", "/proc/self/fd/{}", "link"])
+def test_an_open_file_is_added_to(tmp_path: Path, way: str) -> None:
+    """As the output of a shell is that says >> log."""
+    log = tmp_path / "log"
+    log.write_text("precious\n")
+    with log.open("a") as file:
+        path = Path(way.format(file.fileno()))
+        if way == "link":
+            path = tmp_path / way
+            path.symlink_to(f"/dev/fd/{file.fileno()}")
+        names, node = sorted(tmp_path.iterdir()), log.stat().st_ino
+        try_file(path)
+        assert log.read_text() == "precious\n"
+        write_file(path, "one\n")
+        write_file(path, "two\n")
+        file.write("three\n")
+    assert log.read_text() == "precious\none\ntwo\nthree\n"
+    assert log.stat().st_ino == node
+    assert sorted(tmp_path.iterdir()) == names
+
+
+def test_an_open_file_of_another_process_is_added_to(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text("precious\n")
+    waiting = subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=log.open("a"))
+    path = Path(f"/proc/{waiting.pid}/fd/1")
+    try_file(path)
+    write_file(path, "one\n")
+    waiting.communicate(b"two\n")
+    assert log.read_text() == "precious\none\ntwo\n"
+
+
+def test_what_is_not_open_for_writing(tmp_path: Path) -> None:
+    (tmp_path / "read").touch()
+    with (tmp_path / "read").open() as file:
+        taken = Path(f"/dev/fd/{file.fileno()}")
+        for refused in (write_file, lambda path, _: try_file(path)):
+            with pytest.raises(HakmemError, match=f"cannot write '{taken}': Bad file descriptor"):
+                refused(taken, "x")
+            with pytest.raises(HakmemError, match="cannot write '/dev/fd/9999': No such file"):
+                refused(Path("/dev/fd/9999"), "x")
+
+
+def test_links_in_a_circle(tmp_path: Path) -> None:
+    circle = tmp_path / "circle"
+    circle.symlink_to(circle)
+    for refused in (write_file, lambda path, _: try_file(path)):
+        for path in (circle, circle / "file"):
+            with pytest.raises(HakmemError, match="Too many levels of symbolic links"):
+                refused(path, "x")
+    assert circle.is_symlink()
+
+
+def test_a_link_to_what_is_not_there_yet(tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to("file")
+    write_file(link, "x")
+    assert link.is_symlink()
+    assert (tmp_path / "file").read_text() == "x"
+
+
+def test_names_as_long_as_they_may_be(tmp_path: Path) -> None:
+    for name in ("n" * 255, "\N{GREEK SMALL LETTER PI}" * 127):
+        try_file(tmp_path / name)
+        write_file(tmp_path / name, "x")
+        assert (tmp_path / name).read_text() == "x"
+    for refused in (write_file, lambda path, _: try_file(path)):
+        with pytest.raises(HakmemError, match="File name too long"):
+            refused(tmp_path / ("n" * 256), "x")

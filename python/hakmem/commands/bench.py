@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -59,8 +59,17 @@ class Choice:
     @property
     def measures_something(self) -> bool:
         """Whether more is asked for than the peers."""
-        settings = (self.quick, self.only, self.rounds, self.arms, self.a, self.b, self.precise)
-        return any((*settings, self.goals))
+        settings = (self.only, self.rounds, self.arms, self.a, self.b)
+        is_set = any(setting is not None for setting in settings)
+        return is_set or self.quick or self.precise or self.goals
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """The baseline of --against, as it was before anything was written."""
+
+    file: Path
+    figures: dict[str, Any]
 
 
 @click.command(epilog=EXAMPLES)
@@ -138,44 +147,52 @@ def bench(
     from hakmem.commands.output import Targets, command_line
     from hakmem.lab.execute import cache_folder
 
-    if (a or b) and (arms or library):
+    is_ab = a is not None or b is not None
+    if is_ab and (arms is not None or library):
         raise click.UsageError("--a and --b compare hakmem with itself, without --arms, --library")
     home = require_clone(clone)
     targets = Targets(
         json_file, html, png, None if saved else cache_folder(home) / "results", markdown
     )
-    targets.check()
+    targets.check([file for file in (saved, against) if file], save_baseline)
     if save_baseline:
         _check_baseline(save_baseline)
-    if (a or b) and goals:
+    if is_ab and goals:
         raise click.UsageError("--goals is about other allocators, without --a and --b")
     choice = Choice(
         home, quick, only, rounds, budget, seed, arms, library, a, b, precise, programs, goals
     )
     if saved:
-        if layers or setup_peers or replace(choice, goals=False).measures_something:
+        if layers is not None or setup_peers or replace(choice, goals=False).measures_something:
             raise click.UsageError("--from shows what was measured: without options to measure by")
-        return _conclude(*_load(saved), targets, against, save_baseline, home if goals else None)
+        earlier = _earlier(against)
+        return _conclude(*_load(saved), targets, earlier, save_baseline, home if goals else None)
     if setup_peers:
         _set_up_peers(home)
-        if not (layers or against or save_baseline or choice.measures_something):
+        more = (layers, against, save_baseline)
+        if more == (None, None, None) and not choice.measures_something:
             return 0
-    if layers:
+    if layers is not None:
         return _layers(choice, layers, targets, command_line())
-    if against:
-        from hakmem.lab import baseline
-
-        # Before half an hour is spent: is it one?
-        baseline.load(against)
+    # Before half an hour is spent: is it a baseline?
+    earlier = _earlier(against)
     results, subject, base = _measure(choice, command_line())
     goals_of = home if goals else None
-    return _conclude(results, subject, base, targets, against, save_baseline, goals_of)
+    return _conclude(results, subject, base, targets, earlier, save_baseline, goals_of)
 
 
 def _check_baseline(file: Path) -> None:
     if file == STDOUT:
         raise click.UsageError("--save-baseline -: that is for later; name a file")
     try_file(file)
+
+
+def _earlier(against: Path | None) -> Earlier | None:
+    if against is None:
+        return None
+    from hakmem.lab import baseline
+
+    return Earlier(against, baseline.load(against))
 
 
 def _load(saved: Path) -> tuple[Results, str, str]:
@@ -225,14 +242,14 @@ def _arms(choice: Choice) -> tuple[list[Arm], str, str]:
     from hakmem.lab.arms import SUBJECT, chosen_arms, hakmem_arm, say_what_is_missing
     from hakmem.lab.peers import available
 
-    if choice.a or choice.b:
+    if choice.a is not None or choice.b is not None:
         sides = [
-            ab.side("a", choice.a or ab.WORKING_TREE, choice.clone),
-            ab.side("b", choice.b or ab.WORKING_TREE, choice.clone),
+            ab.side("a", ab.WORKING_TREE if choice.a is None else choice.a, choice.clone),
+            ab.side("b", ab.WORKING_TREE if choice.b is None else choice.b, choice.clone),
         ]
         return sides, sides[1].name, sides[0].name
     ready = available(choice.clone)
-    if not choice.arms:
+    if choice.arms is None:
         say_what_is_missing(ready, choice.clone)
     hakmem = hakmem_arm(choice.library, choice.clone)
     arms = chosen_arms(choice.arms, ready, hakmem, choice.clone)
@@ -269,7 +286,7 @@ def _conclude(
     subject: str,
     base: str,
     targets: Targets,
-    against: Path | None,
+    earlier: Earlier | None,
     save_baseline: Path | None,
     goals_of: Clone | None,
 ) -> int:
@@ -283,9 +300,9 @@ def _conclude(
 
         baseline.write(results, save_baseline, subject, base)
         say(f"baseline: {save_baseline}")
-    if against is None:
+    if earlier is None:
         return 0
-    return _regressions(results, against, subject, to_stderr=targets.take_stdout)
+    return _regressions(results, earlier, subject, to_stderr=targets.take_stdout)
 
 
 def _judge(results: Results, subject: str, clone: Clone) -> None:
@@ -297,15 +314,15 @@ def _judge(results: Results, subject: str, clone: Clone) -> None:
     results.sections["goals"] = [one.as_json() for one in found]
 
 
-def _regressions(results: Results, against: Path, subject: str, to_stderr: bool) -> int:
+def _regressions(results: Results, earlier: Earlier, subject: str, to_stderr: bool) -> int:
     """Says what got worse since the baseline; 1 if there is no doubt about any of it."""
     from hakmem.lab import baseline
 
-    findings = baseline.compare(baseline.load(against), results, subject)
+    findings = baseline.compare(earlier.figures, results, subject)
     worse = baseline.regressions(findings)
     for finding in worse:
         click.echo(baseline.describe(finding), err=to_stderr)
-    count = f"{len(worse)} of {len(findings)} figures are worse than in {against}"
+    count = f"{len(worse)} of {len(findings)} figures are worse than in {earlier.file}"
     click.echo(count, err=to_stderr)
     return int(any(finding.level is baseline.Level.CERTAIN for finding in worse))
 
@@ -325,7 +342,7 @@ def _layers(choice: Choice, name: str, targets: Targets, command: str) -> int:
     arms, subject, base = _arms(choice)
     profiles = []
     for arm in arms:
-        if choice.arms or arm.name in (subject, base):
+        if choice.arms is not None or arm.name in (subject, base):
             profiles.append(_layer_profile(case, arm))
             Console(stderr=targets.take_stdout).print(layer_table(profiles[-1]))
     sections = {"layers": [profile.as_json() for profile in profiles]}

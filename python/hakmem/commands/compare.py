@@ -97,7 +97,7 @@ def compare(
     launcher = ensure_launcher(cache)
     case = command_case(command, timeout, driver, ready, launcher)
     glibc, *peers = available(clone)
-    if not arms:
+    if arms is None:
         say_what_is_missing(peers, clone)
     glibc = forced_glibc(glibc, find_program(command[0], os.environ))
     if glibc.preload:

@@ -14,6 +14,7 @@ from hakmem.insight.doctor import examine_command, examine_machine, examine_proc
 from hakmem.insight.findings import Report
 from hakmem.insight.printing import printing
 from hakmem.pids import pid_of
+from hakmem.terminal import shortened
 
 COLOURS = {"ok": "green", "note": "yellow", "problem": "bold red"}
 
@@ -62,11 +63,17 @@ def doctor(
 def _examine(target: tuple[str, ...], library: Path | None) -> Report:
     if not target:
         return examine_machine()
-    if len(target) == 1 and (pid := pid_of(target[0])) is not None:
-        return examine_process(pid, library)
+    if all(pid_of(word) is not None for word in target):
+        return examine_process(_only(target), library)
     from hakmem.launch import find_program
 
     return examine_command(find_program(target[0], os.environ), library, os.environ)
+
+
+def _only(pids: tuple[str, ...]) -> int:
+    if len(pids) > 1:
+        raise click.UsageError(f"doctor takes one PID, not {', '.join(map(shortened, pids))}")
+    return int(pids[0])
 
 
 def _built_library(clone: Clone | None) -> Path | None:

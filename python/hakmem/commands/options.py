@@ -16,6 +16,7 @@ from hakmem.written import STDOUT
 DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|min|h)?")
 SECONDS = {None: 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 DAY_S = 24 * 3600.0
+LONGEST_S = 7 * DAY_S  # which every way to wait can take
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -36,6 +37,9 @@ class Duration(click.ParamType[float]):
         found = float(match[1]) * SECONDS[match[2]]
         if not found:
             self.fail(f"'{value}' is too short; write 90, 90s, 5m or 1h", param, ctx)
+        if found > LONGEST_S:
+            most = f"{LONGEST_S / SECONDS['h']:g}h"
+            self.fail(f"'{shortened(str(value))}' is too long; at most {most}", param, ctx)
         return found
 
 
@@ -91,8 +95,10 @@ def file_path(exists: bool = False) -> click.Path:
 
 
 def check_outputs(as_json: bool = False, read: Sequence[str] = (), **files: Path | None) -> None:
-    """Two documents in one stream or file are none, nor is one over the profile that is read."""
-    named = {f"--{name}": path for name, path in files.items() if path is not None}
+    """Two documents in one stream or file are none, nor is one over a file that is read."""
+    named = {
+        f"--{name.replace('_', '-')}": path for name, path in files.items() if path is not None
+    }
     printed = [f"{name} -" for name, path in named.items() if path == STDOUT]
     printed += ["--json"] * as_json
     if len(printed) > 1:
@@ -100,15 +106,15 @@ def check_outputs(as_json: bool = False, read: Sequence[str] = (), **files: Path
             f"{', '.join(printed)}: standard output takes one of them; name files for the others"
         )
     # Both sides of a comparison may be one file.
-    seen = {Path(target).resolve(): target for target in read if _is_file(Path(target))}
+    seen = {os.path.realpath(target): target for target in read if _is_file(Path(target))}
     for name, path in named.items():
-        place = path.resolve()
+        place = os.path.realpath(path)
         if place in seen:
             raise click.UsageError(
                 f"{name} and {seen[place]} are the same file, '{legible(str(path))}': "
                 "name another one"
             )
-        if path != STDOUT and not _is_device(place):
+        if path != STDOUT and not _is_device(path):
             seen[place] = name
 
 

@@ -4,7 +4,7 @@ import itertools
 import json
 import shlex
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,9 +24,15 @@ class Targets:
     folder: Path | None
     markdown: Path | None = None
 
-    def check(self) -> None:
-        """Before minutes are spent: whether all of it can be written."""
-        check_outputs(json=self.json_file, html=self.html, markdown=self.markdown)
+    def check(self, read: Sequence[Path] = (), save_baseline: Path | None = None) -> None:
+        """Before minutes are spent: whether all of it can be written, and nothing is lost by it."""
+        check_outputs(
+            read=[str(path) for path in read],
+            json=self.json_file,
+            html=self.html,
+            markdown=self.markdown,
+            save_baseline=save_baseline,
+        )
         for path in (self.json_file, self.html, self.markdown):
             if path is not None:
                 try_file(path)

@@ -79,7 +79,8 @@ def stats(
     chosen = Targets(targets, every)
     if address is not None:
         return _serve(chosen, address)
-    render = _renderer(as_json, openmetrics, output, single=len(targets) == 1)
+    as_metrics = openmetrics or _is_prometheus(output)
+    render = _renderer(as_json, as_metrics, output, single=len(targets) == 1)
     seen = chosen.first_look()
     status = int(not every and bool(seen.failed))
     while seen.numbers or every:
@@ -88,7 +89,7 @@ def stats(
             return status
         time.sleep(interval)
         seen = chosen.look()
-    if openmetrics or _is_prometheus(output):
+    if as_metrics:
         # Whoever reads the file later is not to take what has ended for running.
         _emit(render(seen), output)
     say("ended")
@@ -108,6 +109,11 @@ def _refuse_contradictions(
         raise click.UsageError("--all, or PIDs: not both")
     if as_json and openmetrics:
         raise click.UsageError("--json or --openmetrics: not both")
+    if as_json and _is_prometheus(output):
+        raise click.UsageError(
+            f"--json and --output {output}: what ends in {PROMETHEUS_SUFFIX} holds metrics; name "
+            "another file"
+        )
     if listen is not None and (as_json or output or interval):
         raise click.UsageError("--listen answers by itself, without --json, --output, --interval")
     wanting = openmetrics or output or interval or listen is not None
@@ -161,12 +167,11 @@ def _is_prometheus(output: Path | None) -> bool:
     return output is not None and output.suffix == PROMETHEUS_SUFFIX
 
 
-def _renderer(as_json: bool, openmetrics: bool, output: Path | None, single: bool) -> Render:
+def _renderer(as_json: bool, as_metrics: bool, output: Path | None, single: bool) -> Render:
     if as_json:
         return lambda seen: _json(seen.numbers, single)
-    prometheus = not openmetrics and _is_prometheus(output)
-    if openmetrics or prometheus:
-        return lambda seen: _metrics(seen, prometheus)
+    if as_metrics:
+        return lambda seen: _metrics(seen, _is_prometheus(output))
     return lambda seen: _text(seen.numbers, output is None)
 
 

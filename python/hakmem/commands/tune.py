@@ -10,7 +10,13 @@ import click
 
 from hakmem.clone import Clone, profile_folder
 from hakmem.commands.command_case import case_options, command_case, show_failure
-from hakmem.commands.options import Duration, file_path, library_option, seed_option
+from hakmem.commands.options import (
+    Duration,
+    check_outputs,
+    file_path,
+    library_option,
+    seed_option,
+)
 from hakmem.errors import OWN_FAILURE, HakmemError
 from hakmem.terminal import say
 from hakmem.written import STDOUT, try_file, write_file
@@ -140,6 +146,7 @@ def _check_outputs(output: Path, json_file: Path | None, plot: Path | None) -> N
         raise HakmemError(f"--output {output}: a profile's name ends in .env")
     if plot is not None and plot.suffix not in PICTURES:
         raise HakmemError(f"--plot {plot}: a picture's name ends in {', '.join(PICTURES)}")
+    check_outputs(output=output, json=json_file, plot=plot)
     for path in (output, json_file, plot):
         if path is not None:
             try_file(path)

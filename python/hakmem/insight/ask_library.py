@@ -7,6 +7,7 @@ import ctypes
 import json
 import os
 import sys
+import traceback
 
 
 def answer(library: ctypes.CDLL) -> dict[str, object]:
@@ -34,16 +35,29 @@ def answer(library: ctypes.CDLL) -> dict[str, object]:
     }
 
 
-def main() -> None:
-    loaded = ctypes.CDLL(sys.argv[1])
-    loaded.hak_ctl.argtypes = [
+def loaded(path: str) -> ctypes.CDLL:
+    library = ctypes.CDLL(path)
+    library.hak_ctl.argtypes = [
         ctypes.c_char_p,
         ctypes.c_void_p,
         ctypes.c_void_p,
         ctypes.c_void_p,
         ctypes.c_size_t,
     ]
-    print(json.dumps(answer(loaded)))
+    return library
+
+
+def main() -> None:
+    """Ends at once: else the library would write at exit, to files of the process that is asked
+    about."""
+    status = 1
+    try:
+        print(json.dumps(answer(loaded(sys.argv[1]))), flush=True)
+        status = 0
+    except Exception:
+        traceback.print_exc()
+    finally:
+        os._exit(status)
 
 
 if __name__ == "__main__":

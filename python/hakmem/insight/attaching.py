@@ -94,13 +94,13 @@ def _attach(pid: int, maps: str) -> Area:
         if area.pid == inner:
             return area
         parents.append(area.pid)
+    refuse_thread(pid)
     if not runs_hakmem(maps) and not parents:
         raise _not_on_hakmem(pid, maps)
     if refusals:
         raise refusals[0]
     if unfinished:
         raise UnfinishedError
-    refuse_thread(pid)
     raise _without_area(pid, parents)
 
 

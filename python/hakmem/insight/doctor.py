@@ -3,10 +3,11 @@
 All of /proc is read below `root`, which only tests change.
 """
 
+import contextlib
 import os
 import re
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,7 +25,7 @@ from hakmem.insight.attaching import (
     without_memory,
 )
 from hakmem.insight.findings import Report
-from hakmem.insight.library_settings import Setting, ask
+from hakmem.insight.library_settings import SAID, Answer, Setting, ask
 from hakmem.insight.numbers import numbers_of
 from hakmem.insight.programs import Program, harm, read_program
 from hakmem.insight.system import Proc, examine_system
@@ -37,6 +38,7 @@ OTHER_MALLOCS = re.compile(
 )
 START_ON_HAKMEM = "start it with: hakmem run -- COMMAND"
 LD_SO_PRELOAD = "etc/ld.so.preload"
+OF_RULES = f"{SAID}rules: "
 
 
 @dataclass(frozen=True)
@@ -478,22 +480,23 @@ def _figures(
         return
     report.ok("live area", f"is there; threads' heaps: {len(numbers.threads)}")
     report.version = numbers.version
-    known = _descriptions(library, environment)
+    answer = _answer(library, environment)
+    # Kind and text of each setting, and those values that are no numbers: the area has none.
+    known = {s.name: (s.value, s.kind, s.text) for s in answer.settings}
     for name, (number, source) in numbers.settings.items():
         value, kind, text = known.get(name, ("", "", ""))
         shown = value if kind == "TEXT" else number
         report.settings.append(Setting(name, shown, source, kind, text))
+    # A file of rules may have been another one when the process began, or in another folder.
+    _refused([line for line in answer.warnings if not line.startswith(OF_RULES)], report)
 
 
-def _descriptions(
-    library: Path | None, environment: Mapping[str, str]
-) -> dict[str, tuple[int | str, str, str]]:
-    """Kind and text of each setting, and those values that are no numbers: the area has none."""
-    try:
-        settings = ask(library, environment).settings if library else ()
-    except HakmemError:
-        return {}
-    return {s.name: (s.value, s.kind, s.text) for s in settings}
+def _answer(library: Path | None, environment: Mapping[str, str]) -> Answer:
+    """Nothing, where nobody can be asked."""
+    with contextlib.suppress(HakmemError):
+        if library is not None:
+            return ask(library, environment)
+    return Answer("", (), ())
 
 
 def _own_library(proc: Proc, files: list[Mapped], library: Path | None) -> Path | None:
@@ -519,7 +522,13 @@ def _settings_of(library: Path, environment: Mapping[str, str], report: Report) 
     answer = ask(library, environment)
     report.version = answer.version
     report.settings = list(answer.settings)
-    for line in answer.warnings:
+    _refused(answer.warnings, report)
+
+
+def _refused(warnings: Iterable[str], report: Report) -> None:
+    for line in warnings:
         report.problem(
-            "settings", line.removeprefix("hakmem: "), "hakmem doctor -- true lists all of them"
+            "settings",
+            line.removeprefix(SAID),
+            "correct or remove the variable; a program reads it when it starts",
         )

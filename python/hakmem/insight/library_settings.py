@@ -9,11 +9,13 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from hakmem.errors import HakmemError
 from hakmem.insight.words import size_text, time_text
 
 TIMEOUT_S = 30
+SAID = "hakmem: "  # before whatever the library says
 PREFIXES = ("HAKMEM_", "HKM_")
 UNITS: dict[str, Callable[[int], str]] = {"SIZE": size_text, "TIME": time_text}
 GUESS = re.compile(
@@ -52,23 +54,38 @@ class Answer:
 def ask(library: Path, environment: Mapping[str, str]) -> Answer:
     """In a process of its own: the library reads the environment when it is loaded, once."""
     own = {k: v for k, v in environment.items() if k.startswith(PREFIXES)}
+    try:
+        answer, errors = _answer(library, own)
+    except subprocess.TimeoutExpired:
+        raise _unasked(library, f"no answer within {TIMEOUT_S} s") from None
+    except json.JSONDecodeError as error:
+        raise _unasked(library, f"its answer is not JSON: {error}") from None
+    lines = (line for line in errors.splitlines() if line.startswith(SAID))
+    said = tuple(map(_without_a_far_guess, lines))
+    rows = [_setting(*row, own=own, said=said) for row in answer["settings"]]
+    return Answer(answer["version"], tuple(rows), said)
+
+
+def _answer(library: Path, own: Mapping[str, str]) -> tuple[Any, str]:
+    """The child's, and what the library said meanwhile, of whatever bytes the values are."""
     done = subprocess.run(
         [sys.executable, "-I", "-S", str(CHILD), str(library)],
-        env={"PATH": os.defpath} | own,
+        env={"PATH": os.defpath, **own},
         capture_output=True,
         text=True,
+        errors="replace",
         timeout=TIMEOUT_S,
         check=False,
         stdin=subprocess.DEVNULL,
     )
     if done.returncode != 0:
         last = (done.stderr.strip().splitlines() or [f"ended with {done.returncode}"])[-1]
-        raise HakmemError(f"{library}: cannot be asked for its settings: {last}")
-    lines = (line for line in done.stderr.splitlines() if line.startswith("hakmem: "))
-    said = tuple(map(_without_a_far_guess, lines))
-    answer = json.loads(done.stdout)
-    rows = [_setting(*row, own=own, said=said) for row in answer["settings"]]
-    return Answer(answer["version"], tuple(rows), said)
+        raise _unasked(library, last)
+    return json.loads(done.stdout), done.stderr
+
+
+def _unasked(library: Path, why: str) -> HakmemError:
+    return HakmemError(f"{library}: cannot be asked for its settings: {why}")
 
 
 def _without_a_far_guess(line: str) -> str:

@@ -17,7 +17,7 @@ from hakmem.errors import HakmemError, NoSamplesError
 from hakmem.insight.area import Area, clock_ms, load, number
 from hakmem.insight.outlive import Outliving
 from hakmem.launch import start
-from hakmem.settings import keys_named_in
+from hakmem.settings import CONF, as_read, keys_named_in, without
 from hakmem.terminal import say
 from hakmem.written import try_file
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from hakmem.insight.profile import Profile
 
 OUTPUT = "HAKMEM_PROFILE_OUTPUT"
-CONF = "HAKMEM_CONF"
 PROCESS_ID = "%p"  # in a name that the library is told
 UNWIND = "HAKMEM_PROFILE_UNWIND"
 PAUSE_S = 0.1
@@ -116,7 +115,8 @@ def record(command: Sequence[str], environment: Mapping[str, str], page: Path) -
     _refuse_own_output(environment)
     with tempfile.TemporaryDirectory(prefix="hakmem-report-") as place:
         folder = Path(place)
-        settings = {UNWIND: "1", **environment, OUTPUT: f"{place}/heap.{PROCESS_ID}"}
+        output = f"{place}/heap.{PROCESS_ID}"
+        settings = {UNWIND: "1", **without({OUTPUT}, environment), OUTPUT: output}
         ended = _run(command, settings)
         try:
             _report(command, folder, ended, page, environment)
@@ -135,11 +135,12 @@ def _refuse_own_output(environment: Mapping[str, str]) -> None:
     """The library writes one file: that of the report, at a place that is known."""
     if "profile_output" in keys_named_in(environment.get(CONF, "")):
         raise HakmemError("--report keeps the profile itself: leave profile_output out of --conf")
-    if environment.get(OUTPUT):
-        raise HakmemError(
-            f"--report keeps the profile itself: leave {OUTPUT} out of the environment and of "
-            "--profile"
-        )
+    for name, value in environment.items():
+        if value and as_read(name) == OUTPUT:
+            raise HakmemError(
+                f"--report keeps the profile itself: leave {name} out of the environment and of "
+                "--profile"
+            )
     if PROCESS_ID in tempfile.gettempdir():
         raise HakmemError(
             f"--report keeps the profile in {tempfile.gettempdir()}, and hakmem takes "

@@ -33,7 +33,7 @@ def side(letter: str, text: str, clone: Clone) -> Arm:
         return settings_arm(name, ensure_library(clone), text)
     commit = commit_of(clone, text)
     if commit is None:
-        raise HakmemError(f"--{letter} {text}: not {KINDS}")
+        raise HakmemError(f"--{letter} {text or repr(text)}: not {KINDS}")
     return library_arm(name, revision_library(clone, commit), commit[:12])
 
 

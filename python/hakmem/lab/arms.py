@@ -10,7 +10,7 @@ from hakmem import __version__
 from hakmem.build import ensure_library
 from hakmem.clone import Clone, profile_folder
 from hakmem.errors import HakmemError
-from hakmem.insight.library_settings import ask
+from hakmem.insight.library_settings import SAID, ask
 from hakmem.lab.model import Arm
 from hakmem.lab.peers_build import RECIPES
 from hakmem.launch import checked_library
@@ -46,7 +46,7 @@ def checked(arm: Arm, library: Path) -> Arm:
     """The library knows its settings and their bounds, and names what was probably meant."""
     wrong = ask(library, arm.environment).warnings
     if wrong:
-        said = "; ".join(line.removeprefix("hakmem: ") for line in wrong)
+        said = "; ".join(line.removeprefix(SAID) for line in wrong)
         raise HakmemError(f"arm {arm.name}: {said}")
     return arm
 
@@ -101,7 +101,8 @@ def chosen_arms(
     arms = [_named(word, everything, hakmem, clone) for word in dict.fromkeys(words)]
     if len(arms) < 2:
         raise HakmemError(
-            f"--arms {wanted}: a comparison needs two; there are: {_names(everything)}"
+            f"--arms {wanted or repr(wanted)}: a comparison needs two; there are: "
+            f"{_names(everything)}"
         )
     return arms
 

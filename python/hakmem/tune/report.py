@@ -124,12 +124,14 @@ def _verdict(search: Search) -> str:
     best = search.leader
     name = search.arms[best].name
     goal = str(search.goal)
+    if search.known == [DEFAULT]:
+        return "Nothing can be said of the default: it was compared with no arm that works."
     if search.proven:
         return f"{name} is best: {goal} by the default's is {_span(search, best)}."
     if best == DEFAULT:
         if search.rivals():
             return "The default is as good as can be told: no arm looks better."
-        return "The default is as good as any of them."
+        return "The default is as good as any that was measured."
     if search.gain(best).bounds(search.z())[1] < search.goal.least:
         return f"The default is as good: {name}, which leads, is at {_span(search, best)} of it."
     return (

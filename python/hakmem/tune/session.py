@@ -105,12 +105,22 @@ class Search:
             raise HakmemError(f"the command does not work on hakmem as it is: {sample.failed}")
 
     def _next_pair(self) -> Pair:
-        """Where it seems clear, whoever ran least gets a chance against the leader."""
+        """Where it seems clear, whoever ran least gets a chance against the leader.
+
+        Where not all can be compared, the first has the default in it: nothing could be said else.
+        """
+        if not self.duels and self._spent(len(self.working) - 1):
+            return self._in_random_order(DEFAULT, self._chance.choice(self._others(DEFAULT)))
         if not self._seems_clear:
             return next_pair(self.ratings, self.working, self.duels, self._chance)
         best = self.leader
-        least = min((n for n in self.working if n != best), key=self.duels_of)
-        first, second = self._chance.sample((best, least), 2)
+        return self._in_random_order(best, min(self._others(best), key=self.duels_of))
+
+    def _others(self, one: int) -> list[int]:
+        return [number for number in self.working if number != one]
+
+    def _in_random_order(self, one: int, other: int) -> Pair:
+        first, second = self._chance.sample((one, other), 2)
         return first, second
 
     def _confirm(self) -> None:
@@ -120,9 +130,8 @@ class Search:
         for _ in range(CONFIRMING_DUELS):
             if self._spent() is not None or best in self.failed:
                 return
-            first, second = self._chance.sample((best, DEFAULT), 2)
             fought = len(self.duels)
-            self._duel(first, second)
+            self._duel(*self._in_random_order(best, DEFAULT))
             margins += [
                 duel.margin if duel.first == best else -duel.margin for duel in self.duels[fought:]
             ]
@@ -160,10 +169,12 @@ class Search:
             return Ending.CLEAR
         return self._spent()
 
-    def _spent(self) -> Ending | None:
-        if self.limits.runs is not None and self.runs + 2 > self.limits.runs:
+    def _spent(self, duels: int = 1) -> Ending | None:
+        """Why there cannot be so many more."""
+        runs = 2 * duels
+        if self.limits.runs is not None and self.runs + runs > self.limits.runs:
             return Ending.RUNS
-        if self.elapsed_s + 2 * self.elapsed_s / max(self.runs, 1) > self.limits.budget_s:
+        if self.elapsed_s + runs * self.elapsed_s / max(self.runs, 1) > self.limits.budget_s:
             return Ending.BUDGET
         return None
 

@@ -299,6 +299,25 @@ def test_dash_is_standard_output(file: Path, tmp_path: Path, words: list[str]) -
     assert not (tmp_path / "-").exists()
 
 
+def test_what_stands_in_standard_output_stays(file: Path, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text("precious\n")
+    command = [sys.executable, "-I", "-m", "hakmem", "report", file, "--collapsed", "/dev/stdout"]
+    with log.open("a") as output:
+        done = subprocess.run(command, stdout=output, stderr=subprocess.PIPE)
+    assert done.returncode == 0, done.stderr
+    assert log.read_text().startswith("precious\napp+0x200;app+0x100 ")
+
+
+def test_links_in_a_circle_are_no_file(hakmem: Run, file: Path, tmp_path: Path) -> None:
+    page = tmp_path / "page"
+    page.symlink_to(page)
+    done = hakmem("report", file, "--html", page)
+    assert done.returncode == 1
+    assert done.stderr.endswith(f"cannot write '{page}': Too many levels of symbolic links\n")
+    assert "Traceback" not in done.stderr
+
+
 @pytest.mark.parametrize(
     ("words", "named"),
     [

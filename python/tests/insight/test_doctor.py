@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from hakmem.cli import main
 from hakmem.commands.doctor import doctor
 from hakmem.errors import HakmemError
-from hakmem.insight import attaching
+from hakmem.insight import attaching, library_settings
 from hakmem.insight.area import NoAreaError
 from hakmem.insight.doctor import examine_command, examine_machine, examine_process
 from hakmem.insight.findings import Report
@@ -440,6 +440,24 @@ def test_bad_settings_are_the_library_s_to_name(library: Path) -> None:
     assert one(report, "problem", "settings").endswith("'XYZZY' is ignored")
 
 
+def test_a_process_with_bad_settings(library: Path) -> None:
+    environment = {
+        "LD_PRELOAD": str(library),
+        "HAKMEM_RETIAN": "64M",
+        "HAKMEM_KEEP": "foo",
+        "HAKMEM_CONF": "bogus:1,rules:another/folders",
+    }
+    with running(["cat"], environment) as pid:
+        report = examine_process(pid, library)
+    assert any(text.startswith("live area: is there") for text in said(report, "ok"))
+    refused = [found for found in report.findings if found.topic == "settings"]
+    assert len(refused) == 3
+    for name in ("'bogus'", "'keep'", "'RETIAN'"):
+        (found,) = (found for found in refused if name in found.text)
+        assert found.verdict == "problem"
+        assert "correct or remove the variable" in found.remedy
+
+
 def compiled(compiler: str, folder: Path, source: str, *options: str) -> Path:
     program = folder / "program"
     (folder / "program.c").write_text(source)
@@ -529,6 +547,32 @@ def test_asking_what_is_no_library(tmp_path: Path) -> None:
         ask(file, {})
 
 
+def test_asking_leaves_the_files_of_who_is_asked_about(library: Path, tmp_path: Path) -> None:
+    """Where they are named without %p, they are of the process that runs."""
+    files = {name: tmp_path / name for name in ("HAKMEM_OUTPUT", "HAKMEM_PROFILE_OUTPUT")}
+    for file in files.values():
+        file.write_text("precious")
+    own = {name: str(file) for name, file in files.items()} | {"HAKMEM_STATS": "1"}
+    settings = {s.name: s.value for s in ask(library, own).settings}
+    assert settings["output"] == own["HAKMEM_OUTPUT"]
+    assert {file.read_text() for file in files.values()} == {"precious"}
+
+
+@pytest.mark.parametrize(
+    ("child", "said"),
+    [("print('nothing')", "its answer is not JSON"), ("while True: pass", "no answer within 1 s")],
+)
+def test_an_answer_that_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, child: str, said: str
+) -> None:
+    script = tmp_path / "child.py"
+    script.write_text(child)
+    monkeypatch.setattr(library_settings, "CHILD", script)
+    monkeypatch.setattr(library_settings, "TIMEOUT_S", 1)
+    with pytest.raises(HakmemError, match=f"x.so: cannot be asked for its settings: {said}"):
+        ask(Path("x.so"), {})
+
+
 def test_command_on_what_is_no_library(tmp_path: Path) -> None:
     file = tmp_path / "libhakmem.so"
     file.write_text("nothing\n")
@@ -553,6 +597,11 @@ def test_options_may_follow_the_pid() -> None:
     result = CliRunner().invoke(doctor, [str(os.getpid()), "--problems"], standalone_mode=False)
     assert f"process {os.getpid()}" in result.output
     assert not any(line.startswith("ok ") for line in result.output.splitlines())
+
+
+def test_two_processes_are_one_too_many(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", "2468", "5"]) == 2
+    assert "doctor takes one PID, not 2468, 5" in capsys.readouterr().err
 
 
 def test_problems_only(tmp_path: Path, compiler: str) -> None:

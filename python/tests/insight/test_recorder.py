@@ -137,6 +137,29 @@ def test_profile_without_samples_is_not_kept(
     assert not list(temporary.iterdir())
 
 
+def test_a_page_behind_links_in_a_circle(own_failure: OwnFailure, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    page.symlink_to(page)
+    message = f"cannot write '{page}': Too many levels of symbolic links"
+    own_failure(["--report", str(page), "--", "true"], 125, message)
+
+
+def test_a_place_of_the_users_in_either_case(
+    hakmem: Run, marker_library: Path, tmp_path: Path
+) -> None:
+    command = ["run", "--library", marker_library, "--report", tmp_path / "page.html", "--"]
+    for environment, named in (
+        ({"HAKMEM_profile_output": "mine"}, "leave HAKMEM_profile_output out of"),
+        ({"HAKMEM_CONF": "PROFILE_OUTPUT:mine"}, "leave profile_output out of"),
+    ):
+        result = hakmem(*command, "echo", "ran", environment=environment)
+        assert (result.returncode, result.stdout) == (125, "")
+        assert named in result.stderr
+    result = hakmem(*command, "env", environment={"HAKMEM_profile_output": ""})
+    assert "HAKMEM_profile_output" not in result.stdout
+    assert "HAKMEM_PROFILE_OUTPUT=/" in result.stdout
+
+
 @pytest.mark.parametrize("origin", ["environment", "profile"])
 def test_a_place_of_the_users_for_the_profile_is_refused(
     hakmem: Run, marker_library: Path, tmp_path: Path, origin: str

@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -172,6 +173,15 @@ def test_files_are_replaced_whole(process: int, tmp_path: Path) -> None:
     assert sorted(path.name for path in folder.iterdir()) == ["hakmem.prom", "hakmem.txt"]
 
 
+def test_a_file_for_the_collector_is_in_the_format_that_it_reads(
+    process: int, tmp_path: Path
+) -> None:
+    file = tmp_path / "hakmem.prom"
+    assert main(["stats", str(process), "--openmetrics", "--output", str(file)]) == 0
+    assert "# TYPE hakmem_refill_total counter" in file.read_text()
+    assert "# EOF" not in file.read_text()
+
+
 def test_a_file_that_cannot_be_written(
     profile: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -273,6 +283,17 @@ def test_what_was_never_there_shows_in_the_status_of_repeated_looks(
     assert "ended" in capsys.readouterr().err
 
 
+def test_thread_of_a_process_without_hakmem(capsys: pytest.CaptureFixture[str]) -> None:
+    done = threading.Event()
+    thread = threading.Thread(target=done.wait)
+    thread.start()
+    assert main(["stats", str(thread.native_id)]) == 1
+    done.set()
+    thread.join()
+    said = f"{thread.native_id} is a thread of process {os.getpid()}: name that"
+    assert said in capsys.readouterr().err
+
+
 def test_a_process_without_an_area_is_listed_with_the_reason(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -288,6 +309,7 @@ def test_a_process_without_an_area_is_listed_with_the_reason(
     [
         (["1", "--all"], "not both"),
         (["1", "--json", "--openmetrics"], "not both"),
+        (["1", "--json", "--output", "x.prom"], "--json and --output x.prom: what ends in .prom"),
         (["--openmetrics"], "Name a PID"),
         (["--listen", "1"], "Name a PID"),
         (["1", "--listen", "1", "--json"], "--listen answers by itself"),

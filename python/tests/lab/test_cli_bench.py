@@ -124,6 +124,9 @@ def test_time_out_is_a_failure(compare: Run) -> None:
         (("--budget", "soon"), "'soon' is no time"),
         (("--budget", "0"), "'0' is too short"),
         (("--timeout", "0s"), "'0s' is too short"),
+        (("--timeout", "1000h"), "'1000h' is too long; at most 168h"),
+        (("--budget", "9" * 400), f"'{'9' * 57}...' is too long; at most 168h"),
+        (("--arms", ""), "--arms '': a comparison needs two; there are: glibc"),
         (("--metric", "beauty"), "--metric beauty: not one of time_s"),
         (("--ready", "80"), "--ready belongs to --driver"),
         (("--arms", "glibc,hoard"), "no allocator named 'hoard'"),
@@ -259,6 +262,10 @@ def test_page_and_tables_to_standard_output(
         (("--json", "-", "--markdown", "-"), "--json -, --markdown -: standard output takes one"),
         (("--save-baseline", "-"), "--save-baseline -: that is for later; name a file"),
         (("--goals", "--a", "."), "without --a and --b"),
+        (("--goals", "--a", ""), "without --a and --b"),
+        (("--a", ".", "--arms", ""), "without --arms"),
+        (("--from", "FILE", "--arms", ""), "--from shows what was measured"),
+        (("--from", "FILE", "--layers", ""), "--from shows what was measured"),
         (("--from", "FILE", "--quick"), "--from shows what was measured"),
         (("--from", "FILE", "--layers", "json"), "--from shows what was measured"),
         (("--from", "FILE"), "does not hold results"),
@@ -272,6 +279,71 @@ def test_goals_and_from_are_refused(
     assert done.returncode in (1, 2)
     assert said in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def worse(saved: Path, path: Path) -> Path:
+    """The same run, in which hakmem takes twice the memory."""
+    form = json.loads(saved.read_text())
+    for row in form["rows"]:
+        if row["allocator"] == "hakmem" and row["metric"] == "peak_rss_kib":
+            row["samples"] = [2 * value for value in row["samples"]]
+    path.write_text(json.dumps(form))
+    return path
+
+
+def test_what_is_compared_with_is_not_replaced(hakmem: Run, tmp_path: Path) -> None:
+    saved, kept = tmp_path / "s.json", tmp_path / "base.json"
+    suite_results(rounds=7).save(saved)
+    slow = worse(saved, tmp_path / "slow.json")
+    assert hakmem("bench", "--from", saved, "--save-baseline", kept).returncode == 0
+    before, link = kept.read_bytes(), tmp_path / "link"
+    link.symlink_to(kept)
+    for same in (kept, link):
+        done = hakmem("bench", "--from", slow, "--against", kept, "--save-baseline", same)
+        assert done.returncode == 2
+        assert f"--save-baseline and {kept} are the same file" in done.stderr
+        assert kept.read_bytes() == before
+    new = tmp_path / "new.json"
+    done = hakmem("bench", "--from", slow, "--against", kept, "--save-baseline", new)
+    assert done.returncode == 1
+    assert f"figures are worse than in {kept}" in done.stdout
+    assert new.exists()
+
+
+def test_what_is_no_baseline_is_told_before_anything_is_written(
+    hakmem: Run, tmp_path: Path
+) -> None:
+    saved, page = tmp_path / "s.json", tmp_path / "page.html"
+    suite_results(rounds=3).save(saved)
+    done = hakmem("bench", "--from", saved, "--against", saved, "--html", page)
+    assert done.returncode == 1
+    assert "is no baseline" in done.stderr
+    assert not page.exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--markdown", "s.json"), "--markdown and s.json are the same file"),
+        (("--json", "s.json"), "--json and s.json are the same file"),
+        (("--json", "o", "--save-baseline", "./o"), "--save-baseline and --json are the same file"),
+    ],
+)
+def test_no_file_takes_two_results(
+    hakmem: Run,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    words: tuple[str, ...],
+    said: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    suite_results(rounds=3).save(Path("s.json"))
+    before = Path("s.json").read_bytes()
+    done = hakmem("bench", "--from", "s.json", *words)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert Path("s.json").read_bytes() == before
+    assert not Path("o").exists()
 
 
 def test_help_has_examples(hakmem: Run) -> None:

@@ -92,6 +92,7 @@ def test_json_alone_on_standard_output(tune: Run) -> None:
         (("--output", "no/where.env"), "cannot write 'no/where.env': No such file"),
         (("--json", "no/where.json"), "cannot write 'no/where.json': No such file"),
         (("--plot", "no/where.png"), "cannot write 'no/where.png': No such file"),
+        (("--output", "p.env", "--json", "p.env"), "--json and --output are the same file"),
         (("--plot", "arms.foo"), "--plot arms.foo: a picture's name ends in .png"),
         (("--goal", "mean_memory", "--driver", "true", "--ready", "1"), "a server"),
     ],

@@ -190,3 +190,34 @@ def test_weighted_goal() -> None:
 def test_bad_goal_is_named(text: str) -> None:
     with pytest.raises(HakmemError, match="--goal"):
         parse_goal(text)
+
+
+@pytest.mark.parametrize("limits", [Limits(runs=3), Limits(budget_s=10)])
+def test_a_short_search_compares_the_default(limits: Limits) -> None:
+    for seed in range(20):
+        machine = Machine(seed, [1.0] * ARMS)
+        clock = lambda machine=machine: 3.0 * machine.runs  # noqa: E731
+        found = Search(arms(), machine, parse_goal("time"), limits, seed, clock=clock)
+        found.tune()
+        assert len(found.duels) == 1
+        assert found.duels_of(0) == 1
+
+
+def test_nothing_is_said_of_a_default_that_was_not_compared() -> None:
+    machine = Machine(1, [1.0] * ARMS)
+
+    def run(arm: Arm) -> Sample:
+        if machine.runs == 3:
+            raise KeyboardInterrupt
+        return machine(arm)
+
+    found = search(run, 1)
+    assert len(found.duels) == 1
+    assert found.duels_of(0) == 0
+    assert conclusion(found)[0].startswith("Nothing can be said of the default")
+    assert parse_profile(profile_text(found, "tune", "now", HOST), "x.env") == {}
+
+
+def test_who_is_best_is_so_among_those_measured() -> None:
+    found = search(Machine(1, [1.0, 2.0, 2.0]), 1, runs=100)
+    assert conclusion(found)[0] == "The default is as good as any that was measured."

@@ -123,8 +123,9 @@ static struct live_area *map_area(void)
 
 HAK_COLD void live_want(void)
 {
-    if (live_area() == NULL)
-        store_relaxed(&hak_live.due, live_is_wanted());
+    static _Atomic bool was; /* or of two that ask at once the second might have another one made */
+    if (live_is_wanted() && live_area() == NULL && !exchange_relaxed(&was, true))
+        store_relaxed(&hak_live.due, true);
 }
 
 struct live_area *live_make(void)

@@ -105,7 +105,7 @@ HAK_INLINE bool live_is_due(void)
 /* Whether there is anything to be shown or remembered. */
 bool live_is_wanted(void);
 
-/* It was not wanted before, so nobody is making one: it is due now if it is wanted and there is none. */
+/* It was not wanted before, so nobody is making one: the first time that it is wanted and there is none it is due. */
 void live_want(void);
 
 /* Stores one of the process' own figures. */

@@ -10,14 +10,14 @@
 enum {
     MIN_SHARE = 2,     /* of huge_min, for what is filled */
     WITNESS_EVERY = 8, /* granules */
-    FILLED_FROM = GRANULE_SIZE / 4 *
-                  3 /* bytes of a witness; some are missing where runs end and granules do */
+    /* Bytes of a witness: some are missing where runs end and granules do. */
+    FILLED_FROM = GRANULE_SIZE / 4 * 3
 };
 
 /* Relaxed: each is a guess, and publishes nothing else. */
 static struct {
-    _Atomic uint32_t turn,
-        granule; /* 0: there is none, or it has been looked at; of the first granule it would not matter */
+    _Atomic uint32_t turn;
+    _Atomic uint32_t granule; /* 0: none, or it has been looked at; the first granule never is */
     _Atomic bool filled;
 } witness;
 

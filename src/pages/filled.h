@@ -10,8 +10,8 @@
 
 #include "region/region.h"
 
-/* Tells the kernel which pages a granule is to have that becomes one of runs; nothing is in it, and it is the caller's. `fresh`: it has none
- * yet. True: it has all of them now, which read as zeros if it was fresh. */
+/* Tells the kernel which pages a granule of the caller's is to have that becomes one of runs. `fresh`: it has none yet. True: it was
+ * fresh, has all of them now, and reads as zeros. */
 bool filled_advise(size_t granule, bool fresh);
 
 #endif

@@ -37,9 +37,9 @@ static struct {
     /* Blocks freed where the lock could not be waited for, linked through their first word. Pushed by
      * compare-and-swap (release), taken whole by exchange (acquire): no ABA. */
     _Atomic(struct block *) deferred;
-    /* Likewise the addresses of blocks of pages, which are gone, or numbers of records of such as were resized; 0: none. Set by compare-and-swap from 0, to 0 under the
-     * lock. Relaxed: whoever is given the same pages took them later, under a lock, and then looks here first. More than these
-     * keep their records. */
+    /* Likewise the addresses of blocks of pages, which are gone, or the numbers of records, of such as were resized and are in no
+     * bucket; 0: none. Set by compare-and-swap from 0, to 0 under the lock. Relaxed: whoever is given the same pages took them
+     * later, under a lock, and then looks here first. More than these keep their records. */
     _Atomic uintptr_t ended[ENDED_MOST];
 } sampler;
 

@@ -6,6 +6,15 @@
 #include "heap/runs.h"
 #include "os/os.h"
 
+#if HAK_CHECKED || HAK_SECURE
+
+/* A run or big block, now or until it was freed. */
+static bool is_of_pages(uintptr_t word)
+{
+    return word == WORD_FREED || word == WORD_RUN || word == WORD_BIG;
+}
+
+#endif
 #if HAK_CHECKED
 
 enum { BITS = 64, STEP_SHIFT = 3 };
@@ -60,12 +69,6 @@ void *check_out(void *p)
     if ((or_relaxed(word, bit) & bit) != 0)
         os_fatal("malloc: block %p is handed out twice: the heap is corrupt", (uintptr_t)p);
     return p;
-}
-
-/* A run or big block, now or until it was freed. */
-static bool is_of_pages(uintptr_t word)
-{
-    return word == WORD_FREED || word == WORD_RUN || word == WORD_BIG;
 }
 
 static _Noreturn void die(const void *p, const char *what)

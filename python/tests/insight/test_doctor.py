@@ -559,16 +559,19 @@ def test_asking_leaves_the_files_of_who_is_asked_about(library: Path, tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("child", "said"),
-    [("print('nothing')", "its answer is not JSON"), ("while True: pass", "no answer within 1 s")],
+    ("child", "patience_s", "said"),
+    [
+        ("print('nothing')", library_settings.TIMEOUT_S, "its answer is not JSON"),
+        ("while True: pass", 1, "no answer within 1 s"),
+    ],
 )
 def test_an_answer_that_is_none(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, child: str, said: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, child: str, patience_s: int, said: str
 ) -> None:
     script = tmp_path / "child.py"
     script.write_text(child)
     monkeypatch.setattr(library_settings, "CHILD", script)
-    monkeypatch.setattr(library_settings, "TIMEOUT_S", 1)
+    monkeypatch.setattr(library_settings, "TIMEOUT_S", patience_s)
     with pytest.raises(HakmemError, match=f"x.so: cannot be asked for its settings: {said}"):
         ask(Path("x.so"), {})
 

@@ -153,15 +153,19 @@ def test_default_that_fails_is_an_error() -> None:
         found.tune()
 
 
-def test_interruption_keeps_what_is_known() -> None:
+def interrupted_after(runs: int) -> Search:
     machine = Machine(1, [1.0] * ARMS)
 
     def run(arm: Arm) -> Sample:
-        if machine.runs == 41:
+        if machine.runs == runs:
             raise KeyboardInterrupt
         return machine(arm)
 
-    found = search(run, 1)
+    return search(run, 1)
+
+
+def test_interruption_keeps_what_is_known() -> None:
+    found = interrupted_after(41)
     assert found.ending is Ending.INTERRUPTED
     assert len(found.duels) == 20
     assert len(as_json(found)["duels"]) == 20
@@ -204,14 +208,7 @@ def test_a_short_search_compares_the_default(limits: Limits) -> None:
 
 
 def test_nothing_is_said_of_a_default_that_was_not_compared() -> None:
-    machine = Machine(1, [1.0] * ARMS)
-
-    def run(arm: Arm) -> Sample:
-        if machine.runs == 3:
-            raise KeyboardInterrupt
-        return machine(arm)
-
-    found = search(run, 1)
+    found = interrupted_after(3)
     assert len(found.duels) == 1
     assert found.duels_of(0) == 0
     assert conclusion(found)[0].startswith("Nothing can be said of the default")

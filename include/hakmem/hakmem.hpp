@@ -155,7 +155,7 @@ constexpr bool operator!=(const allocator<T> &, const allocator<U> &) noexcept
     return false;
 }
 
-// Memory resource for std::pmr containers. All objects of this class are equal.
+// Memory resource for std::pmr containers. All objects of this class are equal (without RTTI each only to itself).
 class resource final : public std::pmr::memory_resource
 {
   private:

@@ -39,7 +39,7 @@
 extern "C" {
 #define HAK_INLINE_FUNCTION inline
 #else
-#define HAK_INLINE_FUNCTION static inline
+#define HAK_INLINE_FUNCTION static __inline__ /* which C89 has as well */
 #endif
 
 #define HAK_INLINE_MAX_V1 1024

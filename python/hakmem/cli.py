@@ -235,7 +235,12 @@ def setup(clone: Clone | None, everything: bool, as_json: bool) -> int:
 
 
 @cli.command(epilog=examples("test", "test --preset asan -R fork", "test --all --budget 60"))
-@click.option("--all", "everything", is_flag=True, help="Long tests too, with their programs.")
+@click.option(
+    "--all",
+    "everything",
+    is_flag=True,
+    help="Long tests too, with their programs; what runs for hours comes last.",
+)
 @click.option("--preset", help="Only this preset of CMakePresets.json.")
 @click.option("-L", "--label", metavar="REGEX", help="Only CTest tests with such a label.")
 @click.option("-R", "--regex", metavar="REGEX", help="Only CTest tests with such a name.")

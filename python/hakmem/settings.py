@@ -9,6 +9,7 @@ from hakmem.terminal import legible
 
 PREFIX = "HAKMEM_"
 CONF = f"{PREFIX}CONF"
+FORMER_WHALE_CAPACITY = "HKM_WHALE_CAPACITY"
 VARIABLE = re.compile(rf"{PREFIX}[A-Z][A-Z0-9_]*")
 SUFFIX = ".env"
 CONF_ITEM = re.compile(r"[a-z][a-z0-9_]*:[^,:\s]+")
@@ -97,7 +98,10 @@ def without(names: Collection[str], environment: Mapping[str, str]) -> dict[str,
 
 
 def as_read(name: str) -> str:
-    """The variable that the library takes this one for: either case after the prefix but CONF's."""
+    """The variable that the library takes this one for: either case after the prefix but CONF's,
+    and the former name of one."""
+    if name == FORMER_WHALE_CAPACITY:
+        return f"{PREFIX}WHALE_CAPACITY"
     read = f"{PREFIX}{name[len(PREFIX) :].upper()}"
     return read if name.startswith(PREFIX) and read != CONF else name
 

@@ -40,9 +40,14 @@ LONG_TEST_TIMEOUT_S = 1800
 class Part(Enum):
     """Which of a preset's tests, as arguments of ctest."""
 
-    ALL = ()
+    CHOSEN = ()  # by other arguments alone
+    ALL = ("-LE", "^seldom$")
     SHORT = ("-LE", "^long$")
-    LONG = ("-L", "^long$")
+    LONG = ("-L", "^long$", "-LE", "^seldom$")
+    SELDOM = ("-L", "^seldom$")  # an hour and more each; they are long as well
+
+
+NAME_ENDS = {Part.LONG: "-long", Part.SELDOM: "-seldom"}
 
 
 @dataclass(frozen=True)
@@ -132,7 +137,7 @@ class Suite:
     def _steps(self) -> list[tuple[str, Callable[[], Tally]]]:
         steps: list[tuple[str, Callable[[], Tally]]] = []
         for preset, part in self._parts():
-            name = f"{preset}-long" if part is Part.LONG else preset
+            name = preset + NAME_ENDS.get(part, "")
             steps.append((name, partial(self._run_preset, preset, part)))
         if not self.selection.preset and not self.selection.filtered:
             # All of the release build's take an hour: no time may be left for these then.
@@ -143,9 +148,12 @@ class Suite:
         return steps
 
     def _parts(self) -> list[tuple[str, Part]]:
-        """The long tests of all but the release build come last, since time may run out."""
+        """The long tests of all but the release build come last but for what runs for hours, since
+        time may run out."""
         chosen = self.selection
         whole = Part.ALL if chosen.everything or chosen.filtered else Part.SHORT
+        if chosen.everything and chosen.filtered:
+            whole = Part.CHOSEN
         if chosen.preset:
             return [(chosen.preset, whole)]
         known = presets(self.clone)
@@ -153,7 +161,8 @@ class Suite:
         if not chosen.everything or chosen.filtered:
             return [(preset, whole) for preset in (RELEASE, *others)]
         short = [(preset, Part.SHORT) for preset in others]
-        return [(RELEASE, Part.ALL), *short, *((preset, Part.LONG) for preset in others)]
+        long = [(preset, Part.LONG) for preset in others]
+        return [(RELEASE, Part.ALL), *short, *long, (RELEASE, Part.SELDOM)]
 
     @property
     def _programs_script(self) -> Path:

@@ -123,13 +123,26 @@ def test_long_tests_are_for_those_who_ask(clone: Clone) -> None:
     assert run_selection(clone, Selection(preset="release", label="long")).total == Tally(1, 0, 0)
 
 
+def test_what_runs_for_hours_comes_last_or_by_name(clone: Clone) -> None:
+    with (clone.root / "CMakeLists.txt").open("a") as lists:
+        lists.write("add_test(NAME hours COMMAND true)\n")
+        lists.write('set_tests_properties(hours PROPERTIES LABELS "long;seldom")\n')
+    chosen = Selection(everything=True, preset="release", regex="^hours$")
+    assert run_selection(clone, chosen).total == Tally(1, 0, 0)
+    assert run_selection(clone, Selection(preset="release", regex="^hours$")).total == Tally()
+    report = run_selection(clone, Selection(everything=True))
+    parts = {part.name: part.tally for part in report.sections}
+    assert parts["release"] == Tally(2, 1, 0)
+    assert parts["release-seldom"] == Tally(1, 0, 0)
+
+
 def test_programs_that_cannot_be_installed_are_a_failure(clone: Clone) -> None:
     script = clone.root / "tests" / "programs" / "install.sh"
     script.parent.mkdir(parents=True)
     script.write_text("exit 1\n")
     report = run_selection(clone, Selection(everything=True, budget_minutes=0))
     assert [(part.name, part.tally) for part in report.sections] == [("programs", Tally(0, 1, 0))]
-    assert report.left_out == ["python", "release", "asan", "asan-long"]
+    assert report.left_out == ["python", "release", "asan", "asan-long", "release-seldom"]
 
 
 def test_long_tests_of_the_other_presets_come_last(clone: Clone) -> None:
@@ -139,8 +152,9 @@ def test_long_tests_of_the_other_presets_come_last(clone: Clone) -> None:
         "release": Tally(2, 1, 0),
         "asan": Tally(1, 1, 0),
         "asan-long": Tally(1, 0, 0),
+        "release-seldom": Tally(0, 0, 0),
     }
-    order = ["python", "release", "asan", "asan-long"]
+    order = ["python", "release", "asan", "asan-long", "release-seldom"]
     assert [part.name for part in report.sections] == order
 
 

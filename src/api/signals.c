@@ -21,48 +21,47 @@ typedef __sighandler_t handler_setter(int number, __sighandler_t new);
  * the same. */
 static _Atomic(void *) next_sigaction, next_signal, next_sysv_signal;
 
-static HAK_COLD void *find_next(_Atomic(void *) *next, const char *name, void *otherwise)
+/* All of them: a handler may be the first to call another one than it was installed with, amid what dlsym does. */
+static HAK_COLD void find_all(void)
 {
     int saved = errno;
-    void *found = dlsym(RTLD_NEXT, name);
-    if (found == NULL)
-        found = otherwise;
-    store_relaxed(next, found);
+    store_relaxed(&next_signal, dlsym(RTLD_NEXT, "signal"));
+    store_relaxed(&next_sysv_signal, dlsym(RTLD_NEXT, "__sysv_signal"));
+    store_release(&next_sigaction,
+                  dlsym(RTLD_NEXT, "sigaction")); /* release: says that all are there */
     errno = saved;
-    return found;
 }
 
-static void *next_of(_Atomic(void *) *next, const char *name, void *otherwise)
+static void *found(_Atomic(void *) *next)
 {
-    void *known = load_relaxed(next);
-    return HAK_LIKELY(known != NULL) ? known : find_next(next, name, otherwise);
+    if (HAK_UNLIKELY(load_acquire(&next_sigaction) == NULL))
+        find_all();
+    return load_relaxed(next);
 }
 
 HAK_EXPORT int sigaction(int number, const struct sigaction *new, struct sigaction *old)
 {
-    setter *next = (setter *)next_of(&next_sigaction, "sigaction", (void *)os_sigaction);
-    int result = next(number, new, old);
+    int result = ((setter *)found(&next_sigaction))(number, new, old);
     if (result == 0 && old != NULL && crash_is_handler((uintptr_t)old->sa_handler))
         *old = (struct sigaction){.sa_handler = SIG_DFL};
     return result;
 }
 
-static __sighandler_t set_handler(void *next, int number, __sighandler_t new)
+static __sighandler_t set_handler(_Atomic(void *) *next, int number, __sighandler_t new)
 {
-    __sighandler_t old = ((handler_setter *)next)(number, new);
+    __sighandler_t old = ((handler_setter *)found(next))(number, new);
     return crash_is_handler((uintptr_t)old) ? SIG_DFL : old;
 }
 
 HAK_EXPORT __sighandler_t signal(int number, __sighandler_t new)
 {
-    return set_handler(next_of(&next_signal, "signal", (void *)ssignal), number, new);
+    return set_handler(&next_signal, number, new);
 }
 
 /* What `signal` is in programs that ask for System V's or X/Open's. */
 HAK_EXPORT __sighandler_t __sysv_signal(int number, __sighandler_t new)
 {
-    return set_handler(next_of(&next_sysv_signal, "__sysv_signal", (void *)sysv_signal), number,
-                       new);
+    return set_handler(&next_sysv_signal, number, new);
 }
 
 #endif

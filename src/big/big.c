@@ -258,6 +258,7 @@ static void *alloc_cached(size_t granules, size_t alignment, size_t usable, enum
         return NULL;
     size_t dirty = granules;
     bool found = cache_take_fitting(granules, alignment, &c);
+    add_locked(&hak_big.hits, found);
     bool shorter = !found && alignment <= GRANULE_SIZE;
     if (shorter)
         c = cache_take_piece(SIZE_MAX);
@@ -298,6 +299,8 @@ void *big_alloc(size_t size, size_t alignment, enum big_pages pages, bool *zeroe
     size_t granules = granules_for(size), usable = round_up(size, hak_region.page_size);
     alignment = largest_of(alignment, GRANULE_SIZE);
     void *p = alloc_cached(granules, alignment, usable, pages);
+    if (p == NULL)
+        add_relaxed(&hak_big.misses, 1);
     if (p == NULL && granules == 1 && alignment == GRANULE_SIZE)
         p = alloc_whole(usable);
     if (p == NULL)

@@ -323,7 +323,9 @@ static HAK_COLD void read_environment(void)
     for (char **e = environ; *e != NULL; e++) {
         if (strncmp(*e, conf, sizeof conf - 1) == 0)
             read_conf(*e + sizeof conf - 1);
-        else if (strncmp(*e, whale, sizeof whale - 1) == 0)
+        else if (strncmp(*e, whale, sizeof whale - 1) == 0 &&
+                 load_relaxed(&hak_option_sources.whale_capacity) ==
+                     OPTION_DEFAULT) /* a former name counts least */
             set_or_warn("environment", "whale_capacity", strlen("whale_capacity"),
                         *e + sizeof whale - 1, strlen(*e + sizeof whale - 1));
     }
@@ -340,10 +342,15 @@ static HAK_COLD void read_environment(void)
     make_absolute(hak_options.profile_output);
 }
 
-/* Most processes have no setting: those need none of the above, nor its pages. */
+/* Most processes have no setting: those need none of the above, nor its pages. One that has more rights than who started it shows
+ * nothing, as that user may be its own. */
 void options_read_environment(void)
 {
-    if (getauxval(AT_SECURE) != 0 || environ == NULL)
+    if (getauxval(AT_SECURE) != 0) {
+        hak_options.live = false;
+        return;
+    }
+    if (environ == NULL)
         return;
     bool may_be_one = false;
     for (char **e = environ; *e != NULL; e++)

@@ -74,6 +74,8 @@ static void read_totals(struct numbers *n)
     n->supers_collapsed = load_relaxed(&hak_supers.collapsed);
     n->dirty_bytes = units_dirty() * UNIT_SIZE + pages_dirty();
     n->big_cached = big_cached_bytes();
+    n->big_hits = load_relaxed(&hak_big.hits);
+    n->big_misses = load_relaxed(&hak_big.misses);
     n->purged_bytes = purge_total();
     n->heap_lock_waits = load_relaxed(&hak_lock_waits[LOCK_HEAP]);
     n->shared_lock_waits = load_relaxed(&hak_lock_waits[LOCK_SHARED]);
@@ -129,13 +131,28 @@ int numbers_print(const struct numbers *n, int fd)
         uint16_t offset;
     } rows[] = {
 #define ROW(field) {#field, offsetof(struct numbers, field)}
-        ROW(heaps),           ROW(heaps_live),        ROW(small_blocks),
-        ROW(small_bytes),     ROW(magazine_blocks),   ROW(magazine_bytes),
-        ROW(slabs),           ROW(slab_bytes),        ROW(run_blocks),
-        ROW(run_bytes),       ROW(big_blocks),        ROW(big_bytes),
-        ROW(super_bytes),     ROW(supers_made),       ROW(supers_collapsed),
-        ROW(dirty_bytes),     ROW(big_cached),        ROW(purged_bytes),
-        ROW(heap_lock_waits), ROW(shared_lock_waits),
+        ROW(heaps),
+        ROW(heaps_live),
+        ROW(small_blocks),
+        ROW(small_bytes),
+        ROW(magazine_blocks),
+        ROW(magazine_bytes),
+        ROW(slabs),
+        ROW(slab_bytes),
+        ROW(run_blocks),
+        ROW(run_bytes),
+        ROW(big_blocks),
+        ROW(big_bytes),
+        ROW(super_bytes),
+        ROW(supers_made),
+        ROW(supers_collapsed),
+        ROW(dirty_bytes),
+        ROW(big_cached),
+        ROW(big_hits),
+        ROW(big_misses),
+        ROW(purged_bytes),
+        ROW(heap_lock_waits),
+        ROW(shared_lock_waits),
 #undef ROW
     };
     struct printed to = {fd, 0};

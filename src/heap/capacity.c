@@ -28,7 +28,7 @@ enum {
 };
 
 /* Values of the setting `magazines`, in the order of its words. */
-enum { MAGAZINES_FIXED, MAGAZINES_LONGEST, MAGAZINES_LEARNT, MAGAZINES_SHUFFLED };
+enum { MAGAZINES_FIXED, MAGAZINES_LONGEST, MAGAZINES_LEARNT, MAGAZINES_SHUFFLED, MAGAZINES_SHADOW };
 
 static uint32_t power_of_two_within(size_t n)
 {
@@ -51,13 +51,23 @@ static bool was_longer(const struct heap *h, uint32_t class)
     return h->magazines.of[class].cap >> h->classes[class].lost == 0;
 }
 
+static HAK_COLD void log_growth(const struct magazine *m, uint32_t class, uint32_t to)
+{
+    purge_log(&(struct decision){.policy = POLICY_MAGAZINE,
+                                 .key = class,
+                                 .from = m->cap,
+                                 .to = to,
+                                 .episodes = m->swings,
+                                 .is_shadow = option(magazines) == MAGAZINES_SHADOW});
+}
+
 /* Whether it becomes longer than its class is wont to be. */
 static bool may_grow(const struct heap *h, uint32_t class)
 {
     const struct magazine *m = &h->magazines.of[class];
     if (m->cap >= most_slots(class))
         return false;
-    if (option(magazines) <= MAGAZINES_LONGEST)
+    if (option(magazines) != MAGAZINES_LEARNT && option(magazines) != MAGAZINES_SHUFFLED)
         return option(magazines) == MAGAZINES_LONGEST;
     return option(learn) && (m->swings == SWINGS_ENOUGH || was_longer(h, class));
 }
@@ -183,7 +193,7 @@ static uintptr_t sum_of(void *const *slots, size_t n)
 }
 
 /* One that is in use; for the placebo. */
-static HAK_COLD struct magazine *any_magazine(struct heap *h)
+static struct magazine *any_magazine(struct heap *h)
 {
     static _Atomic uint32_t turn;
     uint32_t first = add_relaxed(&turn, 1), i = 0;
@@ -195,6 +205,19 @@ static HAK_COLD struct magazine *any_magazine(struct heap *h)
 /* Instead of a sum: all went back, since the class had fallen to few blocks (magazine_falls), and refills have not come to their
  * full size since. No sum of blocks is odd. */
 #define FALLEN ((uintptr_t)1)
+
+/* Where nothing is learnt from a swing: whose counts instead. In the shadow its own, and before the last it is said how long it would
+ * become. */
+static HAK_COLD struct magazine *swung_instead(struct heap *h, struct magazine *m, uint32_t class)
+{
+    if (option(magazines) == MAGAZINES_SHUFFLED)
+        return any_magazine(h);
+    if (m->swings == SWINGS_ENOUGH - 1) {
+        m->swings++;
+        log_growth(m, class, 2 * m->cap);
+    }
+    return m;
+}
 
 /* How many of the oldest blocks that a spill leaves have to be taken in one go for a swing. */
 static uint32_t depth_of_swing(const struct magazine *m, uint32_t class)
@@ -222,16 +245,10 @@ static void note_swing(struct heap *h, uint32_t class)
         return;
     bool swung = sum_of_oldest(m, class) == c->spilled;
     c->spilled = 0;
-    if (swung && HAK_UNLIKELY(option(magazines) == MAGAZINES_SHUFFLED))
-        m = any_magazine(h);
+    if (swung && HAK_UNLIKELY(option(magazines) != MAGAZINES_LEARNT))
+        m = swung_instead(h, m, class);
     if (swung && m->swings < SWINGS_ENOUGH)
         m->swings++;
-}
-
-static HAK_COLD void log_growth(const struct magazine *m, uint32_t class, uint32_t to)
-{
-    purge_log(&(struct decision){
-        .policy = POLICY_MAGAZINE, .key = class, .from = m->cap, .to = to, .episodes = m->swings});
 }
 
 /* Whether it may still show that it is too short; for the placebo, that another is. */

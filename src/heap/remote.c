@@ -61,6 +61,36 @@ static struct block *node_memory(struct block *node)
     return (struct block *)((uintptr_t)node & ~(uintptr_t)1);
 }
 
+/* What hides the link in a node: that lies where the program may still write by mistake. Another than what shows a lease that a block is
+ * free (leased_mark). */
+HAK_INLINE uintptr_t link_key(const struct block *memory)
+{
+    return (uintptr_t)memory ^ ~hak_region.mark;
+}
+
+HAK_INLINE struct block *hidden(const struct block *node, uintptr_t key)
+{
+    return (struct block *)((uintptr_t)node ^ key);
+}
+
+static HAK_COLD _Noreturn void die_written(const void *p)
+{
+    os_fatal("free(%p): the block was written to after it was freed", (uintptr_t)p);
+}
+
+/* No address lies as high, but nearly everything that is none. */
+enum { ADDRESS_BITS = 48 };
+
+/* The node that this one is linked to. */
+static struct block *next_of(struct block *node)
+{
+    const struct block *memory = node_memory(node);
+    uintptr_t next = (uintptr_t)memory->next ^ link_key(memory);
+    if (HAK_UNLIKELY(next >> ADDRESS_BITS != 0))
+        die_written(memory);
+    return (struct block *)next;
+}
+
 /* What waits is shown by whoever sends in steps, since a store of each would take the line from the last one; and exactly by who
  * opens, after all that senders have stored before they pushed: once nothing waits, it says so. */
 enum { SHOWN_STEP = 4 << 10 };
@@ -74,15 +104,16 @@ static void show_inbox(struct heap *h, size_t now)
 
 void inbox_push(struct heap *to, void *p, size_t bytes)
 {
-    struct block *node = p;
+    struct block *node = p, *memory = node_memory(node);
+    uintptr_t key = link_key(memory);
     size_t before = add_relaxed(&to->inbox_bytes, bytes);
     if (HAK_UNLIKELY(before / SHOWN_STEP != (before + bytes) / SHOWN_STEP))
         show_inbox(to, before + bytes);
     struct block *head = load_relaxed(&to->inbox);
     do {
         if (HAK_UNLIKELY(head == INBOX_CLOSED) && hak_thread.closed_inboxes && to->fork_held) {
-            node_memory(node)->next =
-                to->fork_inbox; /* closed by this thread, which opens it again */
+            /* Closed by this thread, which opens it again. */
+            memory->next = hidden(to->fork_inbox, key);
             to->fork_inbox = node;
             return;
         }
@@ -90,7 +121,7 @@ void inbox_push(struct heap *to, void *p, size_t bytes)
             sched_yield(); /* a fork is under way, for as long as it takes */
             head = load_relaxed(&to->inbox);
         }
-        node_memory(node)->next = head;
+        memory->next = hidden(head, key);
     } while (!cas_weak_acq_rel(&to->inbox, &head, node));
 }
 
@@ -222,7 +253,7 @@ static struct block *next_arrived(struct heap *h, bool *once)
     }
     struct block *node = h->arrived;
     if (node != NULL)
-        h->arrived = node_memory(node)->next;
+        h->arrived = next_of(node);
     return node;
 }
 
@@ -244,6 +275,8 @@ static bool open_node(struct reception *r, struct block *node)
         receive_one(r, node);
         return true;
     }
+    if (HAK_UNLIKELY(c->count > PARCEL_BLOCKS))
+        die_written(c);
     if (r->wanted != NULL)
         receive_wanted(r, c);
     if (c->count != 0 && may_wait(r))

@@ -119,13 +119,13 @@ static bool put_file(struct file *f, const char *path)
 /* What is in use of each table; holes for the rest. */
 static void put_area(struct file *f, const struct live_area *a)
 {
-    put(f, a, a->header.header_size);
-    for (uint32_t i = 0; i < a->header.table_count; i++) {
-        const struct live_table *t = &a->header.tables[i];
-        f->at = t->offset;
-        put(f, (const char *)a + t->offset, (size_t)load_relaxed(&t->used) * t->stride);
+    put(f, a, live_header_size());
+    for (uint32_t i = 0; i < LIVE_TABLE_COUNT; i++) {
+        struct live_extent used = live_extent_of(a, (enum live_table_index)i);
+        f->at = used.offset;
+        put(f, (const char *)a + used.offset, used.size);
     }
-    f->at = a->header.area_size;
+    f->at = sizeof *a;
 }
 
 /* ---- what its addresses mean ---- */

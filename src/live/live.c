@@ -47,13 +47,27 @@ static const struct {
 #undef LIVE_END
 };
 
+enum { HEADER_SIZE = offsetof(struct live_area, text) + sizeof fields + sizeof version };
+
+HAK_COLD size_t live_header_size(void)
+{
+    return HEADER_SIZE;
+}
+
+HAK_COLD struct live_extent live_extent_of(const struct live_area *a, enum live_table_index table)
+{
+    uint32_t used = load_relaxed(&a->header.tables[table].used), rows = tables[table].rows;
+    return (struct live_extent){tables[table].offset,
+                                (size_t)(used < rows ? used : rows) * tables[table].stride};
+}
+
 static void describe(struct live_area *a)
 {
     struct live_header *h = &a->header;
     uint32_t text = offsetof(struct live_area, text);
     memcpy(a->text, fields, sizeof fields);
     memcpy(a->text + sizeof fields, version, sizeof version);
-    h->header_size = text + (uint32_t)(sizeof fields + sizeof version);
+    h->header_size = HEADER_SIZE;
     h->area_size = sizeof *a;
     h->table_count = LIVE_TABLE_COUNT;
     h->text = text + (uint32_t)sizeof fields;
@@ -155,7 +169,7 @@ ptrdiff_t live_new_row(struct live_area *a, enum live_table_index table)
 {
     struct live_table *t = &a->header.tables[table];
     uint32_t used = load_relaxed(&t->used);
-    while (used < t->rows) {
+    while (used < tables[table].rows) {
         if (cas_weak_relaxed(&t->used, &used, used + 1))
             return (ptrdiff_t)used;
     }

@@ -1,7 +1,8 @@
 /* The live area: what this process shows of itself to others of the same user, as tables of plain words in a
  * piece of shared memory (format.h, tables.def). Whoever owns a figure stores it here as well, on slow
  * paths; but for call stacks (sites.c) nothing is read back, so an area can be made anew at any time from what
- * the owners know. Others cannot write to it.
+ * the owners know. Others are not to write to it, but the kernel lets the same user give himself the right (shmctl); so
+ * nothing that stands in it leads this process anywhere outside of it, and a set-group-ID program shows none.
  *
  * The memory is a System V segment that is marked for removal as soon as it is attached: it needs no
  * file and no descriptor, ends with the process whatever ends that, and Linux lets others attach it
@@ -125,6 +126,15 @@ void live_complete(struct live_area *a);
 
 /* The settings, as they are now. */
 void live_show_settings(void);
+
+/* Where the header ends, its texts included. */
+size_t live_header_size(void);
+
+/* What is in use of a table: how many bytes from which offset on, within the table whatever its header says. */
+struct live_extent {
+    size_t offset, size;
+};
+struct live_extent live_extent_of(const struct live_area *a, enum live_table_index table);
 
 /* The next free row of a table, or -1. */
 ptrdiff_t live_new_row(struct live_area *a, enum live_table_index table);

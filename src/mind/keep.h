@@ -29,7 +29,7 @@ enum { KEEP_TIMES = 12 };
 
 HAK_INLINE bool keep_is_on(void)
 {
-    return option(learn) && option(keep) != KEEP_OFF;
+    return option(keep) == KEEP_FIXED || (option(learn) && option(keep) != KEEP_OFF);
 }
 
 HAK_INLINE bool keep_is_by_site(void)

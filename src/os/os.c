@@ -142,7 +142,9 @@ void *os_share(size_t size)
         struct shmid_ds to = {.shm_perm = {.uid = (uid_t)getauxval(AT_EUID),
                                            .gid = (gid_t)getauxval(AT_EGID),
                                            .mode = 0400}};
-        (void)shmctl(id, IPC_SET, &to); /* from now on nobody else may write to it */
+        (void)shmctl(
+            id, IPC_SET,
+            &to); /* from now on others may read it, unless they take another right first */
     }
     errno = saved;
     return at == (void *)-1 ? NULL : at;

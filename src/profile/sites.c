@@ -28,15 +28,21 @@ static uint64_t hash_of(const uintptr_t *stack, uint32_t depth)
     return hash ^ hash >> 29;
 }
 
+/* Word i of a stack; within the table, wherever it is said to begin. */
+HAK_INLINE uintptr_t word_of(const struct live_area *a, uint32_t first, uint32_t i)
+{
+    return (uintptr_t)load_relaxed(&a->stacks[(first + i) % LIVE_ROWS_stacks].address);
+}
+
 static bool is_stack_of(const struct live_area *a, uint32_t site, const uintptr_t *stack,
                         uint32_t depth)
 {
     const struct live_sites *s = &a->sites[site];
     if (load_relaxed(&s->depth) != depth)
         return false;
-    const struct live_stacks *words = &a->stacks[load_relaxed(&s->stack)];
+    uint32_t first = load_relaxed(&s->stack);
     for (uint32_t i = 0; i < depth; i++) {
-        if (load_relaxed(&words[i].address) != stack[i])
+        if (word_of(a, first, i) != stack[i])
             return false;
     }
     return true;
@@ -94,7 +100,7 @@ uint32_t site_stack(const struct live_area *a, uint32_t site, uintptr_t *out, ui
              first = load_relaxed(&a->sites[site].stack);
     depth = depth < most ? depth : most;
     for (uint32_t i = 0; i < depth; i++)
-        out[i] = (uintptr_t)load_relaxed(&a->stacks[first + i].address);
+        out[i] = word_of(a, first, i);
     return depth;
 }
 

@@ -5,9 +5,11 @@ enum { STEP_FIRST_MS = 10 };
 /* Rows are at least this far apart. It doubles whenever the table is full. */
 static uint64_t step_ms;
 
+/* No more than there are, whatever stands there. */
 static uint32_t used_rows(const struct live_area *a)
 {
-    return load_relaxed(&a->header.tables[LIVE_TABLE_timeline].used);
+    uint32_t used = load_relaxed(&a->header.tables[LIVE_TABLE_timeline].used);
+    return used < LIVE_ROWS_timeline ? used : LIVE_ROWS_timeline;
 }
 
 static void copy_row(struct live_area *a, uint32_t to, uint32_t from)

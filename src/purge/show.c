@@ -23,6 +23,9 @@
     ROW(big_blocks, big_live_count())                                                              \
     ROW(big_cached, big_cached_bytes())                                                            \
     ROW(allowed_bytes, load_relaxed(&hak_purge_allowed))
+#define CACHE_COUNTS(ROW)                                                                          \
+    ROW(big_cache[0], load_relaxed(&hak_big.hits))                                                 \
+    ROW(big_cache[1], load_relaxed(&hak_big.misses))
 #define OTHER_COUNTS(ROW)                                                                          \
     ROW(kept_bytes, load_relaxed(&hak_kept.slabs))                                                 \
     ROW(warm_bytes, load_relaxed(&hak_kept.warm))                                                  \
@@ -59,7 +62,7 @@ void purge_show(void)
     purge_show_units();
     purge_show_pages();
     show_big();
-    SHOW(OTHER_COUNTS, );
+    SHOW(OTHER_COUNTS, CACHE_COUNTS(ROW));
 }
 
 void purge_show_big(void)

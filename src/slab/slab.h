@@ -27,7 +27,7 @@ struct class_info {
 
 extern const struct class_info hak_classes[CLASS_COUNT] __attribute__((visibility("hidden")));
 
-/* A free block on its way, linked through its first word. */
+/* A free block on its way, linked through its first word: how, is who links it to say. */
 struct block {
     struct block *next;
 };

@@ -58,9 +58,26 @@ static void test_used_follows_large_blocks(void)
     CHECK(block != NULL);
     memset(block, 1, 64 * MIB);
     const struct mallinfo2 held = mallinfo2();
-    CHECK(held.uordblks + held.hblkhd >= before.uordblks + before.hblkhd + 60 * MIB);
+    CHECK(held.uordblks + held.hblkhd >= before.uordblks + before.hblkhd + 64 * MIB);
+    CHECK(held.uordblks + held.hblkhd <= before.uordblks + before.hblkhd + 64 * MIB + tolerance(0));
+    CHECK(held.hblks == before.hblks + 1 || any_malloc_allowed());
     free(block);
-    CHECK(used_bytes() <= before.uordblks + tolerance(64 * MIB));
+    const struct mallinfo2 after = mallinfo2();
+    CHECK(after.uordblks + after.hblkhd <= before.uordblks + before.hblkhd + tolerance(0));
+    CHECK(after.hblks == before.hblks || any_malloc_allowed());
+}
+
+/* What a purge can give back. */
+static void test_what_is_kept(void)
+{
+    malloc_trim(0);
+    const size_t least = mallinfo2().keepcost;
+    void *block = malloc(MIB);
+    memset(opaque(block), 1, MIB);
+    free(block); /* less than `retain` */
+    CHECK(mallinfo2().keepcost >= least + MIB || any_malloc_allowed());
+    malloc_trim(0);
+    CHECK(mallinfo2().keepcost <= least || any_malloc_allowed());
 }
 
 static void test_space_from_the_system(void)
@@ -71,6 +88,18 @@ static void test_space_from_the_system(void)
     CHECK(wide.arena + wide.hblkhd > 0);
     CHECK(wide.arena + wide.hblkhd >= wide.uordblks);
     free(block);
+}
+
+/* Not what is reserved of the address space. */
+static void test_space_follows_what_is_asked_for(void)
+{
+    static void *blocks[small_count];
+    const struct mallinfo2 before = mallinfo2();
+    const size_t usable = allocate_touched(blocks, small_count, small_size);
+    const struct mallinfo2 held = mallinfo2();
+    CHECK(held.arena + held.hblkhd + tolerance(0) >= before.uordblks + before.hblkhd + usable);
+    CHECK(held.arena + held.hblkhd <= before.arena + before.hblkhd + usable + tolerance(usable));
+    free_all(blocks, small_count);
 }
 
 /* In blocks of which some are samples that lie elsewhere, where there are many. */
@@ -205,9 +234,11 @@ int main(void)
     require_hakmem();
     test_old_mallinfo_agrees();
     test_space_from_the_system();
+    test_space_follows_what_is_asked_for();
     test_used_and_free_are_parts_of_the_arena();
     test_used_follows_small_blocks();
     test_used_follows_large_blocks();
+    test_what_is_kept();
     test_other_threads_count();
     test_trim();
     test_allocation_after_trim();

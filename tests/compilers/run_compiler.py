@@ -1,7 +1,9 @@
 """Builds and tests with another compiler, another level or parts left out, warnings being errors.
 
 usage: run_compiler.py --source SOURCE_DIR --compiler {gcc-11,clang-oldest,clang-newest,...}
-                       [--flags="-O3 -flto"] [--off OPTION] [--without REGEX]
+                       [--flags="-O3 -flto"] [--off OPTION] [--without REGEX] [--beside LIBRARY]
+
+LIBRARY is one without any part left out: what those parts add to its fast paths is counted.
 """
 
 import argparse
@@ -16,6 +18,7 @@ from typing import NoReturn
 SKIPPED = 77
 OLDEST, NEWEST = 14, 30
 LABELS = "^(unit|abi|misuse)$"
+GOLDEN = Path(__file__).parents[1] / "golden/check_golden.py"
 
 
 def skip(reason: str) -> NoReturn:
@@ -56,6 +59,7 @@ def main() -> None:
     parser.add_argument("--flags", default="-O2", help="of compiler and linker")
     parser.add_argument("--off", action="append", default=[], help="option of CMakeLists.txt")
     parser.add_argument("--without", default="^$", help="tests that do not fit the flags")
+    parser.add_argument("--beside", help="libhakmem.so with all parts, of the same compiler")
     arguments = parser.parse_args()
     c, cpp = compilers(arguments.compiler)
     flags = f"{arguments.flags} -g -DNDEBUG"
@@ -70,6 +74,9 @@ def main() -> None:
         )
         run("cmake", "--build", build)
         selection = ("-L", LABELS, "-LE", "^long$", "-E", arguments.without)
+        if arguments.beside:
+            library = str(Path(build) / "libhakmem.so")
+            run(sys.executable, "-B", str(GOLDEN), arguments.beside, "--without", library)
         run("ctest", "--test-dir", build, "-j2", *selection, "--output-on-failure")
 
 

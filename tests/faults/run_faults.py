@@ -25,6 +25,9 @@ ACTIONS = {
     "fork": (("once",), ("",)),
     "signal": (("once", "forever"), ("",)),
 }
+# Where these fail no memory can be had, and requests may be refused. Whatever else fails, none may.
+GIVING_CALLS = ("mmap", "mprotect")
+NONE_REFUSED = b"0 requests refused"  # a line of the script's
 SECONDS_PER_RUN = 120
 RESIDENT_MOST = 2 << 30  # several times what a script needs; a run that goes on growing is stopped
 FAILURES_SHOWN = 20
@@ -40,6 +43,10 @@ class Point:
     k: int
     mode: str
     errno: str
+
+    @property
+    def takes_memory(self) -> bool:
+        return self.action == "fail" and self.call in GIVING_CALLS
 
 
 @dataclass(frozen=True)
@@ -71,7 +78,8 @@ class Runner:
     def run(self, script: str, point: Point | None) -> Outcome:
         with tempfile.TemporaryDirectory(dir=self.scratch) as folder:
             report = Path(folder) / "report"
-            recovers = point is None or point.mode == "once" or point.action != "fail"
+            gives = point is None or not point.takes_memory
+            recovers = gives or point.mode == "once"
             process = subprocess.Popen(
                 self.command(script, recovers),
                 env=self.environment(report, point),
@@ -88,6 +96,8 @@ class Runner:
             ended = f"signal {-code}" if code < 0 else f"status {code}"
             last_lines = said.decode(errors="replace").strip().splitlines()[-3:]
             return Outcome(f"ended with {ended}: " + " | ".join(last_lines), counts)
+        if gives and NONE_REFUSED not in said.splitlines():
+            return Outcome("requests were refused although memory was there", counts)
         return Outcome("" if counts else "wrote no report", counts)
 
 

@@ -26,8 +26,11 @@ static size_t next_offset(size_t offset, size_t usable)
     return offset < last ? offset : last;
 }
 
+/* One that has no room for a word holds nothing. */
 static void fill(const struct block *b)
 {
+    if (b->usable < WORD)
+        return;
     for (size_t at = 0; at != SIZE_MAX; at = next_offset(at, b->usable)) {
         uint64_t word = word_at(b->id, at);
         memcpy(b->at + at, &word, WORD);
@@ -74,7 +77,7 @@ static void disjointness_check(const struct model *m, const char *p, size_t usab
 {
     for (size_t i = 0; i < SLOTS; i++) {
         const struct block *b = &m->blocks[i];
-        if (b->at != NULL && p < b->at + b->usable && b->at < p + usable)
+        if (b->at != NULL && (p == b->at || (p < b->at + b->usable && b->at < p + usable)))
             broken("%p of %zu bytes overlaps %p of %zu", (const void *)p, usable, (void *)b->at,
                    b->usable);
     }
@@ -92,7 +95,7 @@ void model_add_of(struct model *m, size_t slot, void *p, size_t size, size_t ali
 {
     size_t usable = hak_usable_size(p);
     size_t least = size >= 16 ? 16 : 8;
-    if (usable < size || usable < WORD)
+    if (HAK_SECURE ? usable != size : usable < size || usable < WORD)
         broken("%zu bytes asked for, %zu usable", size, usable);
     if ((uintptr_t)p % (alignment > least ? alignment : least) != 0)
         broken("%p of %zu bytes is not aligned to %zu", p, size, alignment);

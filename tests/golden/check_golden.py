@@ -1,8 +1,9 @@
 """Counts the instructions of every entry point's fast path and compares them with the golden file.
 
-usage: check_golden.py LIBRARY [--inlined LIBRARY] [--update]
+usage: check_golden.py LIBRARY [--inlined LIBRARY] [--without LIBRARY] [--update]
 
-The second library is a user's, whose functions have the fast paths of inline.h compiled in.
+The second library is a user's, whose functions have the fast paths of inline.h compiled in; the
+third is hakmem's without figures and profile, whose paths may be shorter by a little.
 
 Fails if a limit is exceeded or if a path became longer than in the golden file; another difference
 is only shown. --update writes the golden file anew. Another compiler may choose other instructions,
@@ -63,6 +64,9 @@ LIMITS = {
     },
 }
 
+# So many instructions, and no branch, may figures and profile add.
+INSIGHT_ADDS = {"malloc": 3, "free": 0}
+
 HEADING = re.compile(r"^\[(.+)\] (\d+) instructions, (\d+) branches$")
 COMPILER = "compiler: "
 
@@ -121,6 +125,22 @@ def limit_errors(paths: dict[str, FastPath | None], machine: Machine) -> list[st
             errors.append(f"{name}: {path.instructions} instructions, at most {instructions}")
         if path.branches > branches:
             errors.append(f"{name}: {path.branches} conditional branches, at most {branches}")
+    return errors
+
+
+def insight_errors(
+    paths: dict[str, FastPath | None], without: dict[str, FastPath | None]
+) -> list[str]:
+    errors = []
+    for name, most in INSIGHT_ADDS.items():
+        one, other = paths[name], without[name]
+        if one is None or other is None:
+            errors.append(f"{name}: no path without a call, with or without figures and profile")
+            continue
+        more, branches = one.instructions - other.instructions, one.branches - other.branches
+        print(f"figures and profile add {more} instructions to {name}")
+        if more > most or branches > 0:
+            errors.append(f"{name}: they add {more} instructions and {branches} branches")
     return errors
 
 
@@ -184,6 +204,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("library", help="libhakmem.so of a release build")
     parser.add_argument("--inlined", help="a library that has inline.h's paths compiled in")
+    parser.add_argument("--without", help="libhakmem.so of a build with HAKMEM_INSIGHT=OFF")
     parser.add_argument("--update", action="store_true", help="write the golden file anew")
     arguments = parser.parse_args()
     machine = readable_machine(arguments.library)
@@ -200,6 +221,8 @@ def main() -> int:
         golden.write_text(current)
         print(f"{golden.name} written")
     errors = limit_errors(paths, machine)
+    if arguments.without:
+        errors += insight_errors(paths, measure(arguments.without, ENTRY_POINTS, machine))
     if not arguments.update:
         errors += compare(paths, golden, current, compiler)
     for error in errors:

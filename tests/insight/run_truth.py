@@ -35,6 +35,7 @@ OFF_MOST = 1
 COARSE = "32K"
 COARSE_RUNS = 60
 MISSES_MOST = 26
+WIDTH_MOST = 0.4  # of so many samples 0.2 are to be expected, and hardly ever 0.25
 
 
 class WrongError(Exception):
@@ -60,6 +61,11 @@ class Compared:
     @property
     def is_covered(self) -> bool:
         return self.told.low <= self.truth <= self.told.high
+
+    @property
+    def width(self) -> float:
+        """Of the interval, by what it is about."""
+        return (self.told.high - self.told.low) / self.truth
 
 
 def look(program: Path, library: Path, interval: str) -> list[Compared]:
@@ -106,7 +112,11 @@ def try_fine(program: Path, library: Path) -> list[str]:
 def try_coarse(program: Path, library: Path) -> list[str]:
     sites = [site for _ in range(COARSE_RUNS) for site in look(program, library, COARSE)]
     missed = [site for site in sites if not site.is_covered]
-    print(f"{len(sites) - len(missed)} of {len(sites)} intervals hold")
+    widest = max(sites, key=lambda site: site.width)
+    held = len(sites) - len(missed)
+    print(f"{held} of {len(sites)} intervals hold, the widest has {widest.width:.0%}")
+    if widest.width > WIDTH_MOST:
+        return [f"{widest.name}: an interval of {widest.width:.0%} says nothing"]
     if len(missed) <= MISSES_MOST:
         return []
     return [f"{s.name}: {s.truth}, told {s.told.low:.0f} to {s.told.high:.0f}" for s in missed]

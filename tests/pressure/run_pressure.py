@@ -145,6 +145,8 @@ def main() -> None:
     jemalloc = arguments.peers / "jemalloc/libjemalloc.so" if arguments.peers else None
     if jemalloc is not None and jemalloc.exists():
         settings["jemalloc"] = [f"LD_PRELOAD={jemalloc}"]
+    else:
+        print("jemalloc: not tried, it is not built (./hakmem bench --setup-peers)")
     failures = []
     for name, setting in settings.items():
         outcome = run_within(of, limit, program, setting)

@@ -6,6 +6,7 @@
 #include <hakmem/hakmem.h>
 
 #include <stdatomic.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -25,12 +26,40 @@ static void *work(void *size)
     return NULL;
 }
 
+static size_t live_bytes(void)
+{
+    struct hak_stats stats;
+    hak_stats_get(&stats, sizeof(stats));
+    return stats.live_bytes;
+}
+
+/* What the heap holds goes with it, and the next one works. */
+static void end_heap(size_t size)
+{
+    void *held = hak_heap_malloc(heap, size);
+    size_t before = live_bytes();
+    if (held == NULL || before < size) {
+        fail("no block of %zu bytes in a child", size);
+    }
+    hak_heap_destroy(heap);
+    if (live_bytes() > before - size) {
+        fail("a child's heap has ended and left its block of %zu bytes", size);
+    }
+    hak_heap *next = hak_heap_new();
+    void *block = next != NULL ? hak_heap_malloc(next, size) : NULL;
+    if (block == NULL) {
+        fail("no heap, or no block of %zu bytes, in a child that has ended one", size);
+    }
+    memset(block, 1, size);
+    hak_heap_destroy(next);
+}
+
 static void fork_and_end_heap(size_t size)
 {
     int status;
     pid_t child = fork();
     if (child == 0) {
-        hak_heap_destroy(heap);
+        end_heap(size);
         _exit(0);
     }
     if (child < 0 || waitpid(child, &status, 0) != child || status != 0) {

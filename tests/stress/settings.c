@@ -18,7 +18,7 @@ static const struct setting {
     {"opt.retain", 3, {0, 1 << 20, 64 << 20}},
     {"opt.retain_max", 3, {0, 16 << 20, 256 << 20}},
     {"opt.magazine_max", 3, {2, 64, 4096}},
-    {"opt.magazines", 4, {0, 1, 2, 3}},
+    {"opt.magazines", 5, {0, 1, 2, 3, 4}},
     {"opt.huge_pages", 2, {0, 1}},
     {"opt.huge_min", 2, {0, 64 << 20}},
     {"opt.huge_blocks", 5, {0, 1, 2, 3, 4}},
@@ -37,7 +37,38 @@ static const struct setting {
     {"opt.profile_unwind", 2, {0, 1}},
     {"opt.profile_depth", 3, {1, 32, 64}},
     {"opt.guards", 3, {0, 16, 64}},
+    {"opt.deepbind", 2, {0, 1}},
+    {"opt.stats", 1, {0}}, /* 1 prints at the end */
+#if HAK_SECURE
+    {"opt.zero_freed", 2, {0, 1}},
+#endif
 };
+enum { SETTINGS = sizeof(settings) / sizeof(settings[0]) };
+
+/* One of those that the library says may be changed, at any time. */
+#define OPTION(name, type, when, first, least, most, text) {"opt." #name, WHEN_##when},
+enum when { WHEN_START, WHEN_LATER };
+static const struct {
+    const char *name;
+    enum when when;
+} options[] = {
+#include "control/options.def"
+};
+#undef OPTION
+
+static void check_that_none_is_missing(void)
+{
+    for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
+        size_t k = 0;
+        while (k < SETTINGS && strcmp(settings[k].name, options[i].name) != 0) {
+            k++;
+        }
+        if ((options[i].when == WHEN_LATER) != (k < SETTINGS)) {
+            fail("%s is a setting that may%s be changed", options[i].name,
+                 options[i].when == WHEN_LATER ? "" : " not");
+        }
+    }
+}
 
 static atomic_bool stop;
 
@@ -64,7 +95,7 @@ static void *work(void *worker)
 
 static void change(struct rng *rng)
 {
-    const struct setting *s = &settings[rng_below(rng, sizeof(settings) / sizeof(settings[0]))];
+    const struct setting *s = &settings[rng_below(rng, SETTINGS)];
     size_t value = s->values[rng_below(rng, s->count)], now = 0, size = sizeof(now);
     int wrong = hak_ctl(s->name, NULL, NULL, &value, sizeof(value));
     if (wrong != 0) {
@@ -80,6 +111,7 @@ int main(int argc, char **argv)
     static struct worker workers[THREADS_MOST];
     uint64_t threads = option(argc, argv, "--threads", 3), seed = option(argc, argv, "--seed", 1);
     uint64_t end = now_ms() + 1000 * option(argc, argv, "--seconds", 3), changes = 0;
+    check_that_none_is_missing();
     if (threads > THREADS_MOST) {
         fail("--threads is %d at most", THREADS_MOST);
     }

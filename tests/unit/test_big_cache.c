@@ -25,6 +25,22 @@ static void the_shortest_that_fits_is_reused(void **state)
     release(end);
 }
 
+static void hits_and_misses_are_counted(void **state)
+{
+    (void)state;
+    size_t hits = load_relaxed(&hak_big.hits), misses = load_relaxed(&hak_big.misses);
+    void *p = alloc(8 * MIB); /* of an empty cache */
+    assert_int_equal(load_relaxed(&hak_big.misses), misses + 1);
+    release(p);
+    p = alloc(6 * MIB);
+    assert_int_equal(load_relaxed(&hak_big.hits), hits + 1);
+    void *longer = alloc(8 * MIB); /* what is left is made longer: neither */
+    assert_int_equal(load_relaxed(&hak_big.hits), hits + 1);
+    assert_int_equal(load_relaxed(&hak_big.misses), misses + 1);
+    release(p);
+    release(longer);
+}
+
 static void neighbours_become_one(void **state)
 {
     (void)state;
@@ -179,6 +195,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(the_shortest_that_fits_is_reused, empty_cache),
+        cmocka_unit_test_setup(hits_and_misses_are_counted, empty_cache),
         cmocka_unit_test_setup(neighbours_become_one, empty_cache),
         cmocka_unit_test_setup(a_short_one_is_extended, empty_cache),
         cmocka_unit_test_setup(the_cache_is_bounded, empty_cache),

@@ -3,6 +3,7 @@
 
 #include "control/options.h"
 #include "heap/capacity.h"
+#include "mind/log.h"
 #include "os/os.h"
 
 static bool has_no_slots;
@@ -18,6 +19,15 @@ void **__wrap_slots_take(struct heap *h, uint32_t length);
 void **__wrap_slots_take(struct heap *h, uint32_t length)
 {
     return has_no_slots ? NULL : __real_slots_take(h, length);
+}
+
+static struct decision decided; /* the last that was logged, ... */
+static int decisions;           /* ... of so many */
+void __wrap_purge_log(const struct decision *d);
+void __wrap_purge_log(const struct decision *d)
+{
+    decided = *d;
+    decisions++;
 }
 
 enum { BLOCKS = 600, SWING_MIXED = 9000 };
@@ -461,6 +471,22 @@ static void how_long_magazines_become_is_a_setting(void **state)
     assert_int_equal(capacity_after_swings(80, 900, "learnt", true), 1024);
     assert_int_equal(capacity_after_swings(80, 900, "longest", false), 1024);
     assert_int_equal(capacity_after_swings(16, 9000, "learnt", true), SLOTS_MOST);
+    assert_int_equal(capacity_after_swings(80, 900, "shadow", true), first);
+}
+
+static void a_shadow_says_once_what_would_grow(void **state)
+{
+    (void)state;
+    uint32_t class = class_for(80), first = hak_classes[class].slots;
+    decisions = 0;
+    capacity_after_swings(80, 900, "shadow", true);
+    assert_int_equal(decisions, 1);
+    assert_true(decided.is_shadow);
+    assert_int_equal(decided.key, class);
+    assert_int_equal(decided.from, first);
+    assert_int_equal(decided.to, 2 * first);
+    capacity_after_swings(80, 900, "shadow", false);
+    assert_int_equal(decisions, 1);
 }
 
 /* As many magazines grow as with what is learnt, but any. */
@@ -609,6 +635,7 @@ int main(void)
         cmocka_unit_test(many_heaps_have_less_each),
         cmocka_unit_test(blocks_of_pages_have_a_budget_that_heaps_share),
         cmocka_unit_test(how_long_magazines_become_is_a_setting),
+        cmocka_unit_test(a_shadow_says_once_what_would_grow),
         cmocka_unit_test(the_placebo_grows_other_magazines),
         cmocka_unit_test(a_magazine_without_slots_is_refilled_as_a_new_one),
         cmocka_unit_test(blocks_are_had_without_slots),

@@ -255,6 +255,25 @@ static void fixed_keeps_all_for_its_time(void **state)
     assert_int_equal(look(low, SECOND / 10), 0);
 }
 
+static void without_learning_only_what_is_fixed_is_kept(void **state)
+{
+    static const enum keep_mode modes[] = {KEEP_SHADOW, KEEP_SIZE, KEEP_SITE, KEEP_SHUFFLED};
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LENGTH(modes); i++) {
+        hak_options.keep = modes[i];
+        hak_options.learn = true;
+        assert_at(keep_is_on() && keep_is_by_site() == (modes[i] >= KEEP_SITE), i);
+        hak_options.learn = false;
+        assert_at(!keep_is_on() && !keep_is_by_site(), i);
+    }
+    hak_options.keep = KEEP_FIXED;
+    assert_true(keep_is_on() && !keep_is_by_site());
+    hak_options.keep = KEEP_OFF;
+    assert_false(keep_is_on());
+    hak_options.learn = true;
+    assert_false(keep_is_on());
+}
+
 static void a_shadow_decides_and_keeps_nothing(void **state)
 {
     (void)state;
@@ -474,6 +493,7 @@ int main(void)
         cmocka_unit_test_setup(a_key_of_which_nothing_is_known_goes_by_all, next_key),
         cmocka_unit_test_setup(a_fall_deeper_than_any_that_came_back_is_not_kept, next_key),
         cmocka_unit_test_setup(fixed_keeps_all_for_its_time, next_key),
+        cmocka_unit_test_setup(without_learning_only_what_is_fixed_is_kept, next_key),
         cmocka_unit_test_setup(a_shadow_decides_and_keeps_nothing, next_key),
         cmocka_unit_test_setup(what_was_kept_is_counted, next_key),
         cmocka_unit_test_setup(what_is_known_counts_half_after_a_minute, next_key),

@@ -21,6 +21,8 @@
 #include "pages/pages.h"
 #include "profile/arena.h"
 #include "profile/rate.h"
+#include "profile/sites.h"
+#include "profile/timeline.h"
 #include "purge/purge.h"
 #include "purge/show.h"
 #include "slab/slab.h"
@@ -82,6 +84,35 @@ static void the_header_describes_the_tables(void **state)
         end = t->offset + (size_t)t->stride * t->rows;
     }
     assert_true(end <= h->area_size);
+}
+
+/* The same user can give himself the right to write there. */
+static void what_others_write_there_leads_nowhere(void **state)
+{
+    enum { FAR = 1 << 30 };
+    (void)state;
+    struct live_area *a = live_area();
+    struct live_table *heaps = &a->header.tables[LIVE_TABLE_heaps],
+                      *times = &a->header.tables[LIVE_TABLE_timeline];
+    uint32_t heaps_used = load_relaxed(&heaps->used), rows = heaps->rows, stack_before;
+    store_relaxed(&heaps->used, FAR);
+    heaps->rows = 2U * FAR;
+    assert_int_equal(live_new_row(a, LIVE_TABLE_heaps), -1);
+    assert_int_equal(live_extent_of(a, LIVE_TABLE_heaps).size, sizeof a->heaps);
+    store_relaxed(&heaps->used, heaps_used);
+    heaps->rows = rows;
+    store_relaxed(&times->used, FAR);
+    timeline_note(a, UINT64_MAX, 1);
+    assert_true(load_relaxed(&times->used) <= LIVE_ROWS_timeline);
+    uintptr_t stack[1];
+    stack_before = load_relaxed(&a->sites[0].stack);
+    uint32_t depth = load_relaxed(&a->sites[0].depth);
+    store_relaxed(&a->sites[0].stack, FAR);
+    store_relaxed(&a->sites[0].depth, 1);
+    assert_int_equal(site_stack(a, 0, stack, 1), 1); /* of a word of the table */
+    store_relaxed(&a->sites[0].stack, stack_before);
+    store_relaxed(&a->sites[0].depth, depth);
+    store_relaxed(&times->used, 0);
 }
 
 static void the_settings_are_shown(void **state)
@@ -540,6 +571,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_header_describes_the_tables),
+        cmocka_unit_test(what_others_write_there_leads_nowhere),
         cmocka_unit_test(the_settings_are_shown),
         cmocka_unit_test(the_process_and_its_classes_are_shown),
         cmocka_unit_test(what_is_shown_is_so),

@@ -247,6 +247,22 @@ static void the_environment_is_read(void **state)
     assert_string_equal(hak_options.output, strcat(here, "/a:b")); /* only the first colon parts */
 }
 
+/* Wherever it stands. */
+static void a_former_name_counts_least(void **state)
+{
+    static char conf[] = "HAKMEM_CONF=whale_capacity:5", former[] = "HKM_WHALE_CAPACITY=3";
+    char *first[] = {conf, former, NULL}, *last[] = {former, conf, NULL}, **before = environ;
+    (void)state;
+    environ = first;
+    assert_string_equal(warnings_of_reading(), "");
+    assert_int_equal(hak_options.whale_capacity, 5);
+    hak_options.whale_capacity = 64;
+    environ = last;
+    assert_string_equal(warnings_of_reading(), "");
+    assert_int_equal(hak_options.whale_capacity, 5);
+    environ = before;
+}
+
 static void unknown_names_get_a_suggestion(void **state)
 {
     (void)state;
@@ -318,6 +334,7 @@ int main(void)
         TEST(names_are_matched_whole),
         TEST(the_list_shows_every_setting),
         TEST(the_environment_is_read),
+        TEST(a_former_name_counts_least),
         TEST(unknown_names_get_a_suggestion),
         TEST(bad_values_are_warned_about_and_ignored),
         TEST(what_would_be_a_value_is_told),

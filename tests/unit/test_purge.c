@@ -480,6 +480,15 @@ static void a_slow_rhythm_is_learnt_and_forgotten(void **state)
     hak_options.keep = KEEP_OFF;
 }
 
+static void without_learning_the_mind_is_not_asked(void **state)
+{
+    (void)state;
+    assert_int_equal(asked_now(), 1); /* this process was large */
+    hak_options.learn = false;
+    assert_int_equal(asked_now(), 0);
+    hak_options.learn = true;
+}
+
 static void near_a_limit_nothing_is_allowed(void **state)
 {
     (void)state;
@@ -543,6 +552,7 @@ int main(void)
         cmocka_unit_test(a_swing_may_begin_in_the_window_before),
         cmocka_unit_test(a_single_peak_is_not_kept),
         cmocka_unit_test(a_slow_rhythm_is_learnt_and_forgotten),
+        cmocka_unit_test(without_learning_the_mind_is_not_asked),
         cmocka_unit_test(near_a_limit_nothing_is_allowed),
         cmocka_unit_test(what_heaps_keep_is_no_excess_near_a_limit),
         cmocka_unit_test(

@@ -328,6 +328,41 @@ static void what_is_no_block_is_noticed_at_home(void **state)
     }
 }
 
+/* In the child of a fork, which it ends: two blocks travel, alone or in a parcel, and a word of what is linked is written to. */
+static _Noreturn void write_to_what_travels(bool alone, size_t word)
+{
+    void *blocks[2];
+    store_relaxed(&owner->state, HEAP_LIVE); /* else the sender would open its inbox */
+    alloc_each_as(owner, SIZE, blocks, ARRAY_LENGTH(blocks));
+    for (size_t i = 0; i < ARRAY_LENGTH(blocks); i++) {
+        if (alone)
+            inbox_push(owner, blocks[i], SIZE);
+        else
+            free_as(sender, blocks[i]);
+    }
+    trim_as(sender);
+    uintptr_t node = (uintptr_t)load_relaxed(&owner->inbox) & ~(uintptr_t)1;
+    memset((void *)(node + word * sizeof(uintptr_t)), 0x41,
+           sizeof(uintptr_t)); /* NOLINT: an address it is */
+    trim_as(owner);
+    _exit(1);
+}
+
+static void what_was_written_to_on_its_way_ends_the_program(void **state)
+{
+    static const struct {
+        bool alone;
+        size_t word; /* 1: how many blocks a parcel has */
+    } writes[] = {{true, 0}, {false, 0}, {false, 1}};
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LENGTH(writes); i++) {
+        pid_t child = fork();
+        if (child == 0)
+            write_to_what_travels(writes[i].alone, writes[i].word);
+        assert_aborted(child);
+    }
+}
+
 /* In the child of a fork, which it ends: the block is in its owner's magazine, and on its way there. */
 static _Noreturn void free_there_and_here(void)
 {
@@ -444,6 +479,7 @@ int main(void)
         cmocka_unit_test(each_owner_gets_its_own),
         cmocka_unit_test(an_owner_that_does_not_look_is_helped),
         cmocka_unit_test(what_is_no_block_is_noticed_at_home),
+        cmocka_unit_test(what_was_written_to_on_its_way_ends_the_program),
         cmocka_unit_test(what_another_thread_sent_is_looked_through_at_the_end),
         cmocka_unit_test(a_parcel_may_be_a_sampled_block),
         cmocka_unit_test(all_blocks_come_home),

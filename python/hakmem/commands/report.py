@@ -46,10 +46,10 @@ def report(
 ) -> int:
     """Say where the memory of a process was allocated, and what of it seems to leak.
 
-    A process on hakmem is looked at while it runs, without stopping it; a FILE is what it wrote at
-    its end with profile_output, or what --save has kept. Without options: the call stacks that hold
-    most, with 95 % intervals, and the leak suspects. One of the files to write may be -, which is
-    standard output.
+    A process on hakmem is looked at while it runs, without stopping it; a FILE is what it wrote
+    with profile_output, at its end or when memory first became tight, or what --save has kept.
+    Without options: the call stacks that hold most, with 95 % intervals, and the leak suspects.
+    One of the files to write may be -, which is standard output.
     """
     from hakmem.insight.outputs import Files, present
     from hakmem.insight.profile import profile_of

@@ -60,6 +60,10 @@ def _cost_text(us: float) -> str:
     return f"{us:.3g} us" if us < MS_PER_S else f"{us / MS_PER_S:.3g} ms"
 
 
+def _shadow_text(is_shadow: bool) -> str:
+    return " (shadow)" if is_shadow else ""
+
+
 def name_of(least_bytes: int, site: str) -> str:
     if not least_bytes:
         return "blocks of size classes"
@@ -90,8 +94,7 @@ class Decision:
 
     def sentence(self) -> str:
         times = f"{time_text(self.from_ms)} -> {time_text(self.to_ms)}"
-        shadow = " (shadow)" if self.is_shadow else ""
-        return f"keep {self.rule.name} {times}{shadow}: {self._reason()}"
+        return f"keep {self.rule.name} {times}{_shadow_text(self.is_shadow)}: {self._reason()}"
 
     def as_json(self) -> dict[str, Any]:
         saved = {"saved_us": round(self.saved_us, 1)}
@@ -116,6 +119,7 @@ class Growth:
     block_bytes: int
     from_slots: int
     to_slots: int
+    is_shadow: bool
     swings: int
 
     def sentence(self) -> str:
@@ -124,7 +128,7 @@ class Growth:
             if self.swings
             else "the setting 'magazines' wants it"
         )
-        slots = f"{self.from_slots} -> {self.to_slots} slots"
+        slots = f"{self.from_slots} -> {self.to_slots} slots{_shadow_text(self.is_shadow)}"
         return f"a magazine of {self.block_bytes} B blocks {slots}: {reason}"
 
     def as_json(self) -> dict[str, Any]:
@@ -142,7 +146,7 @@ class Whole:
     touched: float  # share of the pages of those looked at
 
     def sentence(self) -> str:
-        shadow = " (shadow)" if self.is_shadow else ""
+        shadow = _shadow_text(self.is_shadow)
         may = "may" if self.may_be_huge else "may not"
         blocks = name_of(self.least_bytes, "")
         share = percent_text(self.touched)
@@ -248,6 +252,7 @@ def _growth(row: Row, sizes: list[int], shown_ms: int) -> Growth:
         block_bytes=sizes[number(row, "key")],
         from_slots=number(row, "from"),
         to_slots=number(row, "to"),
+        is_shadow=bool(number(row, "is_shadow")),
         swings=number(row, "episodes"),
     )
 

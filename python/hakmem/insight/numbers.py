@@ -135,6 +135,7 @@ GAUGE, COUNTER = "gauge", "counter"
 # As enum lock_kind in src/os/lock.h.
 SHARED_LOCKS, HEAP_LOCKS = 0, 1
 SUPERS_MADE, SUPERS_COLLAPSED = 0, 1
+CACHE_HITS, CACHE_MISSES = 0, 1
 
 
 @dataclass(frozen=True)
@@ -410,6 +411,20 @@ METRICS = [
         # Not a counter: two figures that are not of one moment may differ by less the next time.
         lambda n: max(0, n.counters["ss_taken"] - sum(c.used for c in n.classes)),
         group=EVENTS,
+    ),
+    Metric(
+        "big_cache_hits",
+        "blocks above 1 MiB that a freed one was long enough for",
+        lambda n: n.words("big_cache")[CACHE_HITS],
+        COUNTER,
+        EVENTS,
+    ),
+    Metric(
+        "big_cache_misses",
+        "blocks above 1 MiB that none was long enough for",
+        lambda n: n.words("big_cache")[CACHE_MISSES],
+        COUNTER,
+        EVENTS,
     ),
     Metric("purged_bytes", "free memory given back", _word("purged_bytes"), COUNTER, EVENTS),
     Metric(

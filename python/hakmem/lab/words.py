@@ -19,6 +19,7 @@ from hakmem.lab.statistics import (
 
 TIME = "time_s"
 MEMORY = "peak_rss_kib"
+FAULTS = "page_faults"
 MOST_NAMES = 5
 # From here on a factor says more than a percentage.
 FACTOR = 2.0
@@ -46,7 +47,7 @@ PHRASES = {
     MEMORY: Phrase("uses", "less", "more", " memory", "memory"),
     "user_s": Phrase("takes", "less", "more", " user time", "user time"),
     "sys_s": Phrase("takes", "less", "more", " system time", "system time"),
-    "page_faults": Phrase("causes", "fewer", "more", " page faults", "page faults"),
+    FAULTS: Phrase("causes", "fewer", "more", " page faults", "page faults"),
     "instructions_per_op": Phrase("executes", "fewer", "more", " instructions", "instructions"),
     "d1_misses_per_op": Phrase("has", "fewer", "more", " cache misses", "cache misses"),
 }
@@ -74,15 +75,23 @@ def conclusion(results: Results, subject: str, base: str = "glibc") -> list[str]
     """The headline, then what speaks against the subject, then the rest."""
     base = _base_of(results, subject, base)
     said = [headline(results, subject, base), *_failures(results)]
+    peers = [name for name in results.allocator_names() if name not in (subject, base)]
     if len(results.benchmark_names()) > 1:
         for metric in (TIME, MEMORY):
             said += _losses_to_base(results, metric, subject, base)
             said += _losses(results, metric, subject)
-    peers = [name for name in results.allocator_names() if name not in (subject, base)]
     for metric in (TIME, MEMORY):
         said += _against_peers(results, metric, subject, peers)
+    if len(results.benchmark_names()) == 1:
+        said += _faults(results, subject, base)
+        said += _against_peers(results, FAULTS, subject, peers)
     said += _distances(results, subject)
     return said
+
+
+def _faults(results: Results, subject: str, base: str) -> list[str]:
+    found = _overall(results, FAULTS, subject, base)
+    return [sentence(found, subject, base)] if found.known else []
 
 
 def sentence(found: Comparison, subject: str, base: str) -> str:

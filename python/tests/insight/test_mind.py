@@ -98,6 +98,9 @@ def test_a_magazine_that_grew(tmp_path: Path, hakmem: Run) -> None:
     assert "after 500 ms a magazine of 48 B blocks 64 -> 128 slots: 4 times it ran over," in said
     told = json.loads(hakmem("stats", path, "--decisions", "--json").stdout)
     assert (told["decisions"][0]["policy"], told["decisions"][0]["to_slots"]) == ("magazine", 128)
+    shadow: Rows = [decisions[0] | {"is_shadow": 1}]
+    path = write(tmp_path, {"process": PROCESS, "classes": classes, "decisions": shadow})
+    assert "64 -> 128 slots (shadow): " in hakmem("stats", path, "--decisions").stdout
 
 
 def test_huge_pages_for_blocks(tmp_path: Path, hakmem: Run) -> None:

@@ -10,11 +10,11 @@ from hakmem.lab.statistics import Comparison, Verdict
 
 LEVEL = "is not distinguishable from glibc in time"
 NOISE = [1.0, 1.004, 0.997, 1.002, 0.998, 1.001, 0.999, 1.003]
-Costs = dict[str, tuple[float, float] | None]
+Costs = dict[str, tuple[float, ...] | None]
 
 
 def results(benchmarks: dict[str, Costs]) -> Results:
-    """From benchmark -> allocator -> (time, memory); None is a crash."""
+    """From benchmark -> allocator -> (time, memory, faults, if there are any); None is a crash."""
     found = Results({}, "", "")
     for name, costs in benchmarks.items():
         case = Case(name, (), 1, "run", "", "", ("true",), 1.0)
@@ -22,7 +22,11 @@ def results(benchmarks: dict[str, Costs]) -> Results:
             samples = [
                 Sample(failed="killed")
                 if cost is None
-                else Sample(time_s=cost[0] * noise, peak_rss_kib=1000 * cost[1])
+                else Sample(
+                    time_s=cost[0] * noise,
+                    peak_rss_kib=1000 * cost[1],
+                    page_faults=round(1000 * sum(cost[2:])),
+                )
                 for noise in (NOISE if allocator == "hakmem" else reversed(NOISE))
             ]
             found.rows += rows_of(case, Arm(allocator, "1", None), samples)
@@ -39,6 +43,14 @@ def test_one_command() -> None:
     assert said[1].startswith("fast is 13") and said[1].endswith("faster than hakmem.")
     assert said[2] == "jemalloc is not distinguishable from hakmem in time."
     assert said[3] == "jemalloc (14 %) and fast (14 %) use more memory than hakmem."
+
+
+def test_one_command_and_its_faults() -> None:
+    costs: Costs = {"glibc": (1, 1, 2), "hakmem": (1, 1, 1), "few": (1, 1, 0.5), "many": (1, 1, 3)}
+    said = words.conclusion(results({"cmd": costs}), "hakmem")
+    assert "hakmem causes 50 % fewer page faults than glibc." in said
+    assert "few causes 50 % fewer page faults than hakmem." in said
+    assert "many (3.0 times) causes more page faults than hakmem." in said
 
 
 def test_a_suite_names_losses_before_gains() -> None:

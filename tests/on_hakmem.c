@@ -44,6 +44,14 @@ static ctl_function *find_ctl(void)
 #endif
 }
 
+/* The library's own constructor may come later than this one. */
+static void read_settings(void)
+{
+#ifdef HAK_TEST_LINKED
+    hak_free(hak_malloc(1));
+#endif
+}
+
 /* "opt.name" of a variable that begins with the prefix. False: it is too long for one. */
 static int option_named(char *name, const char *variable, size_t length)
 {
@@ -68,6 +76,7 @@ static void check_setting(ctl_function *ctl, const char *entry)
     size_t wanted = strtoull(equals + 1, &end, 10), value = 0, size = sizeof value;
     if (*end != '\0' || !option_named(name, variable, (size_t)(equals - variable)))
         return;
+    read_settings();
     if (ctl(name, &value, &size, NULL, 0) != 0)
         refuse(entry, "is no setting");
     if (value != wanted)

@@ -2,11 +2,11 @@
 
 #include "control/options.h"
 
-enum { CACHE_SLOTS = 64 };
+enum { CACHE_SLOTS = 512 };
 
 static struct {
+    size_t count;                     /* first: few slots are in use as a rule, and the others have no page */
     struct cached slots[CACHE_SLOTS]; /* oldest first */
-    size_t count;
 } cache;
 
 static const struct cached none;

@@ -17,7 +17,7 @@ from typing import NoReturn
 SKIPPED = 77
 NOBODY = 65534
 PLAIN_MODE, SETUID_MODE = 0o755, 0o4755
-DEFAULTS = {"stats": "0", "whale_capacity": "64"}
+DEFAULTS = {"stats": "0", "whale_capacity": "512"}
 
 
 def skip(reason: str) -> NoReturn:

@@ -23,7 +23,7 @@ static const struct setting {
     {"opt.huge_min", 2, {0, 64 << 20}},
     {"opt.huge_blocks", 5, {0, 1, 2, 3, 4}},
     {"opt.prefault", 2, {0, 1}},
-    {"opt.whale_capacity", 3, {0, 4, 64}},
+    {"opt.whale_capacity", 4, {0, 4, 64, 512}},
     {"opt.pressure", 2, {0, 1}},
     {"opt.soft_limit", 3, {0, 32 << 20, 1 << 30}},
     {"opt.learn", 2, {0, 1}},

@@ -18,7 +18,7 @@ static inline int empty_cache(void **state)
 {
     (void)state;
     big_purge(0);
-    hak_options.whale_capacity = 64;
+    hak_options.whale_capacity = 512;
     hak_options.retain = 2 * MIB;
     hak_options.retain_max = 32 * MIB;
     return big_cached_bytes() == 0 ? 0 : -1;

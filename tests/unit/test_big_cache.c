@@ -25,6 +25,18 @@ static void the_shortest_that_fits_is_reused(void **state)
     release(end);
 }
 
+/* Bytes are for the purge to bound. */
+static void hundreds_of_blocks_stay(void **state)
+{
+    (void)state;
+    enum { MANY = 300 };
+    static void *blocks[MANY], *between[MANY];
+    alloc_apart(blocks, between, MANY, 2 * MIB);
+    release_all(blocks, MANY);
+    assert_int_equal(big_cached_bytes(), MANY * 2 * MIB);
+    release_all(between, MANY);
+}
+
 static void hits_and_misses_are_counted(void **state)
 {
     (void)state;
@@ -195,6 +207,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(the_shortest_that_fits_is_reused, empty_cache),
+        cmocka_unit_test_setup(hundreds_of_blocks_stay, empty_cache),
         cmocka_unit_test_setup(hits_and_misses_are_counted, empty_cache),
         cmocka_unit_test_setup(neighbours_become_one, empty_cache),
         cmocka_unit_test_setup(a_short_one_is_extended, empty_cache),

@@ -256,7 +256,7 @@ static void a_former_name_counts_least(void **state)
     environ = first;
     assert_string_equal(warnings_of_reading(), "");
     assert_int_equal(hak_options.whale_capacity, 5);
-    hak_options.whale_capacity = 64;
+    store_relaxed(&hak_option_sources.whale_capacity, OPTION_DEFAULT);
     environ = last;
     assert_string_equal(warnings_of_reading(), "");
     assert_int_equal(hak_options.whale_capacity, 5);

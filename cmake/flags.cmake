@@ -46,6 +46,7 @@ include(CheckSymbolExists)
 check_symbol_exists(__GLIBC__ features.h HAK_GLIBC) # else musl
 check_symbol_exists(mallinfo2 malloc.h HAK_HAS_MALLINFO2)
 if(HAK_GLIBC AND NOT HAK_HAS_MALLINFO2)
+    unset(HAK_HAS_MALLINFO2 CACHE)
     message(FATAL_ERROR "hakmem: this GNU C library has no mallinfo2, which came with 2.33: hakmem needs that version or a newer one")
 endif()
 

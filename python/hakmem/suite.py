@@ -155,7 +155,8 @@ class Suite:
         if chosen.everything and chosen.filtered:
             whole = Part.CHOSEN
         if chosen.preset:
-            return [(chosen.preset, whole)]
+            seldom = chosen.preset == RELEASE and whole is Part.ALL and chosen.everything
+            return [(chosen.preset, whole), *([(RELEASE, Part.SELDOM)] if seldom else [])]
         known = presets(self.clone)
         others = [preset for preset in PRESET_ORDER if preset in known and preset != RELEASE]
         if not chosen.everything or chosen.filtered:

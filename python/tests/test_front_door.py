@@ -59,6 +59,19 @@ def test_what_was_configured_before_is_configured_again_with_what_is_installed(c
     assert not configured.exists()
 
 
+@pytest.mark.parametrize("is_moved", [False, True])
+def test_cmake_of_a_clone_that_was_moved(clone: Path, is_moved: bool) -> None:
+    """Pip's is a script that names the interpreter by its place."""
+    (clone.parent / "installed").touch()
+    python = clone / ".venv" / "bin" / "python"
+    named = clone.parent / "elsewhere/bin/python" if is_moved else python
+    (python.parent / "cmake").write_text(f"#!{named}\nimport cmake\n")
+    environment = {"PATH": f"{clone.parent / 'tools'}:/usr/bin:/bin", "HERE": f"{clone.parent}"}
+    # Into a new environment nothing is installed here: the project names no packages.
+    subprocess.run([clone / "hakmem", "test"], env=environment, capture_output=True, check=False)
+    assert (python.parent / "cmake").exists() != is_moved
+
+
 def test_nothing_is_configured_again_where_nothing_is_installed(clone: Path) -> None:
     (clone.parent / "installed").touch()
     configured = clone / "build" / "release" / "hakmem-configured"

@@ -94,6 +94,12 @@ def test_either_case_of_a_variable() -> None:
     assert merged_environment(inherited, {"HAKMEM_RETAIN": "1M"}, None) == inherited
 
 
+def test_the_former_name_of_a_setting() -> None:
+    base = {"HKM_WHALE_CAPACITY": "8"}
+    assert merged_environment(base, {"HAKMEM_WHALE_CAPACITY": "4"}, None) == base
+    assert merged_environment(base, {}, "whale_capacity:2") == {"HAKMEM_CONF": "whale_capacity:2"}
+
+
 def test_bad_settings_of_a_profile_have_their_line() -> None:
     with pytest.raises(HakmemError, match=r"x\.env:2: settings are key:value,..., not 'retain'"):
         parse_profile("HAKMEM_KEEP=off\nHAKMEM_CONF=retain\n", "x.env")

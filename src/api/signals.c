@@ -6,7 +6,6 @@
 #include "api/api.h"
 
 #include <dlfcn.h>
-#include <errno.h>
 #include <signal.h>
 
 #include "control/crash.h"
@@ -21,15 +20,20 @@ typedef __sighandler_t handler_setter(int number, __sighandler_t new);
  * the same. */
 static _Atomic(void *) next_sigaction, next_signal, next_sysv_signal;
 
+/* Where the C library comes before this one it is nowhere behind it. */
+static HAK_NOINLINE void *next_by(const char *name, void *otherwise)
+{
+    void *next = dlsym(RTLD_NEXT, name);
+    return next != NULL ? next : otherwise;
+}
+
 /* All of them: a handler may be the first to call another one than it was installed with, amid what dlsym does. */
 static HAK_COLD void find_all(void)
 {
-    int saved = errno;
-    store_relaxed(&next_signal, dlsym(RTLD_NEXT, "signal"));
-    store_relaxed(&next_sysv_signal, dlsym(RTLD_NEXT, "__sysv_signal"));
-    store_release(&next_sigaction,
-                  dlsym(RTLD_NEXT, "sigaction")); /* release: says that all are there */
-    errno = saved;
+    store_relaxed(&next_signal, next_by("signal", (void *)ssignal));
+    store_relaxed(&next_sysv_signal, next_by("__sysv_signal", (void *)sysv_signal));
+    /* release: says that all are there. */
+    store_release(&next_sigaction, next_by("sigaction", (void *)os_sigaction));
 }
 
 static void *found(_Atomic(void *) *next)

@@ -106,7 +106,7 @@ __attribute__((constructor)) void hak_start(void)
         region_init();
     front_init();
     thread_leave();
-    if (hak_options.rules[0] != '\0' && option(learn))
+    if (hak_options.rules[0] != '\0' && option(learn) && option(keep) != KEEP_OFF)
         purge_load_rules();
     if (option(crash_log) && !HAK_SANITIZED)
         crash_install();

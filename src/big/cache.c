@@ -5,11 +5,12 @@
 enum { CACHE_SLOTS = 512 };
 
 static struct {
-    size_t count;                     /* first: few slots are in use as a rule, and the others have no page */
+    size_t count; /* first: few slots are in use as a rule, and the others have no page */
     struct cached slots[CACHE_SLOTS]; /* oldest first */
 } cache;
 
 static const struct cached none;
+#define NO_SLOT SIZE_MAX
 
 static struct cached take_slot(size_t i)
 {
@@ -27,10 +28,10 @@ static size_t misaligned(const struct cached *c, size_t alignment)
     return (-(uintptr_t)granule_address(c->granule) & (alignment - 1)) >> GRANULE_SHIFT;
 }
 
-/* The shortest that is long enough from its first aligned granule on, newest among equals; CACHE_SLOTS: none is. */
+/* The shortest that is long enough from its first aligned granule on, newest among equals; NO_SLOT: none is. */
 static size_t find_fitting(size_t granules, size_t alignment)
 {
-    size_t found = CACHE_SLOTS, have = SIZE_MAX;
+    size_t found = NO_SLOT, have = SIZE_MAX;
     for (size_t i = cache.count; i-- > 0;) {
         size_t n = cache.slots[i].granules;
         if (n < have && n >= granules + misaligned(&cache.slots[i], alignment)) {
@@ -82,7 +83,7 @@ static bool split(size_t i, size_t granules)
 bool cache_take_fitting(size_t granules, size_t alignment, struct cached *out)
 {
     size_t i = find_fitting(granules, alignment);
-    if (i == CACHE_SLOTS)
+    if (i == NO_SLOT)
         return false;
     size_t before = misaligned(&cache.slots[i], alignment);
     if (before != 0 && !split(i, before))
@@ -134,13 +135,13 @@ struct cached cache_put(struct cached c)
 
 struct cached cache_take_piece(size_t granules)
 {
-    size_t found = CACHE_SLOTS;
+    size_t found = NO_SLOT;
     for (size_t i = 0; i < cache.count; i++) {
         size_t n = cache.slots[i].granules;
-        if (n <= granules && (found == CACHE_SLOTS || n >= cache.slots[found].granules))
+        if (n <= granules && (found == NO_SLOT || n >= cache.slots[found].granules))
             found = i;
     }
-    if (found != CACHE_SLOTS)
+    if (found != NO_SLOT)
         return take_slot(found);
     return cache.count > 0 ? cut_end(&cache.slots[0], granules) : none;
 }

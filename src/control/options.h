@@ -47,7 +47,7 @@ extern struct options hak_options __attribute__((visibility("hidden")));
 /* Standard error was closed when settings were read: what has its number later is a file of the program's. */
 extern bool hak_has_no_stderr __attribute__((visibility("hidden")));
 
-/* Reads HAKMEM_CONF and HAKMEM_<KEY>; nothing in a set-user-ID program. Bad ones are warned about
+/* Reads HAKMEM_CONF and HAKMEM_<KEY>; nothing in a set-user-ID program or its like, whose `live` is 0. Bad ones are warned about
  * and ignored. */
 void options_read_environment(void);
 

@@ -358,7 +358,7 @@ static struct {
                 {"opt.magazine_max", 2048, 0},
                 {"opt.huge_pages", 1, 0},
                 {"opt.prefault", 1, 0},
-                {"opt.whale_capacity", 64, 0},
+                {"opt.whale_capacity", 512, 0},
                 {"opt.pressure", 1, 0},
                 {"opt.learn", 1, 0},
                 {"opt.keep", 5, 0},

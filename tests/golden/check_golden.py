@@ -212,6 +212,8 @@ def main() -> int:
     golden = Path(__file__).with_name(f"{machine.name}.txt")
     paths = measure(arguments.library, ENTRY_POINTS, machine)
     if arguments.without:
+        if compiler_of(arguments.without) != compiler_of(arguments.library):
+            skip("the two were made by different compilers")
         return told(insight_errors(paths, measure(arguments.without, ENTRY_POINTS, machine)))
     if arguments.inlined:
         paths |= measure(arguments.inlined, INLINED, machine)

@@ -1,9 +1,10 @@
-"""A set-user-ID program ignores hakmem's settings in the environment.
+"""A set-user-ID program ignores hakmem's settings in the environment, and shows nothing.
 
 usage: run_setuid.py PROGRAM
 
 Runs a copy of PROGRAM (show_settings, linked with hakmem) as nobody: without the set-user-ID bit
-the settings must arrive, with it they must not, and nothing may be said or written.
+the settings must arrive, with it, or with the set-group-ID bit, they must not, and nothing may be
+said, written or shown.
 """
 
 import os
@@ -16,8 +17,9 @@ from typing import NoReturn
 
 SKIPPED = 77
 NOBODY = 65534
-PLAIN_MODE, SETUID_MODE = 0o755, 0o4755
-DEFAULTS = {"stats": "0", "whale_capacity": "512"}
+PLAIN_MODE, SETUID_MODE, SETGID_MODE = 0o755, 0o4755, 0o2755
+DEFAULTS = {"stats": "0", "whale_capacity": "512", "live": "0"}
+SET = {"secure": "0", "stats": "1", "whale_capacity": "3", "live": "1"}
 
 
 def skip(reason: str) -> NoReturn:
@@ -66,18 +68,19 @@ def main() -> None:
         shutil.copy(sys.argv[1], program)
 
         shown, said = run(program, PLAIN_MODE, output)
-        check("without the bit", shown, {"secure": "0", "stats": "1", "whale_capacity": "3"})
+        check("without the bit", shown, SET)
         check("without the bit, warned of the unknown", "no_such_setting" in said, True)
         check("without the bit, output written", output.exists(), True)
         output.unlink()
 
-        shown, said = run(program, SETUID_MODE, output)
-        if shown.pop("secure") == "0":
-            skip("set-user-ID programs have no effect in the folder for temporary files")
-        check("set-user-ID", shown, DEFAULTS)
-        check("set-user-ID, said", said, "")
-        check("set-user-ID, output written", output.exists(), False)
-    print("a set-user-ID program ignores the environment")
+        for what, mode in (("set-user-ID", SETUID_MODE), ("set-group-ID", SETGID_MODE)):
+            shown, said = run(program, mode, output)
+            if shown.pop("secure") == "0":
+                skip(f"{what} programs have no effect in the folder for temporary files")
+            check(what, shown, DEFAULTS)
+            check(f"{what}, said", said, "")
+            check(f"{what}, output written", output.exists(), False)
+    print("set-user-ID and set-group-ID programs ignore the environment and show nothing")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-/* Prints whether the system runs this as a set-user-ID program, and two settings of hakmem's. */
+/* Prints whether the system runs this as a set-user-ID program, and three settings of hakmem's. */
 #include <hakmem/hakmem.h>
 #include <stdio.h>
 #include <sys/auxv.h>
@@ -16,6 +16,7 @@ int main(void)
     hak_free(hak_malloc(1)); /* a program that never allocates would not have all of the library */
     printf("secure %lu\n", getauxval(AT_SECURE));
     printf("stats %zu\n", setting("opt.stats"));
+    printf("live %zu\n", setting("opt.live"));
     printf("whale_capacity %zu\n", setting("opt.whale_capacity"));
     return 0;
 }

@@ -27,7 +27,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("heap", "slab", "super", "purge", "pages", "big")
 COPIED = ("src", "include", "cmake", "tests", "bench", "CMakeLists.txt", "CMakePresets.json")
-COPIED += ("LICENSE",)
+COPIED += ("LICENSE", "docs")
 PRESET = "release"
 DATA_MOST = 16 << 30  # unit.test_region maps more than 12 GiB, and touches little of that
 # ctest arguments, cheapest first. What takes long by the clock is left out.

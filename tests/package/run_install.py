@@ -104,6 +104,29 @@ def check_absolute_folders(folder: Path) -> None:
             sys.exit(f"FAILED: hakmem.pc says {variable} is {found.strip()}, not {wanted}")
 
 
+def check_part_of_a_project(build: Path) -> None:
+    """It is its libraries then, whatever the project wants tested."""
+    run("cmake", "-G", "Ninja", "-S", CONSUMER, "-B", build, f"-DHAKMEM_SOURCE={SOURCE}")
+    targets = run("ninja", "-C", build, "-t", "targets", "all")
+    for name in ("hakmem/libhakmem.so", "hakmem/libhakmem.a", "c_shared"):
+        if f"{name}:" not in targets:
+            sys.exit(f"FAILED: a project with hakmem as a part has no {name}")
+    for name in ("hakmem/tests/", "hakmem/bench/"):
+        if name in targets:
+            sys.exit(f"FAILED: a project with hakmem as a part has {name}")
+    if (build / "CPackConfig.cmake").exists():
+        sys.exit("FAILED: a project with hakmem as a part is packed as hakmem")
+
+
+def check_without_python(build: Path) -> None:
+    """The library needs none; what has tests would."""
+    none = "-DCMAKE_DISABLE_FIND_PACKAGE_Python3=ON"
+    run("cmake", "-G", "Ninja", "-S", SOURCE, "-B", build, none)
+    targets = run("ninja", "-C", build, "-t", "targets", "all")
+    if "libhakmem.so:" not in targets or "tests/" in targets:
+        sys.exit("FAILED: without Python there is no library, or there are tests")
+
+
 def links_shared(program: Path) -> bool:
     return f"[{SONAME}]" in run("readelf", "-dW", program)
 
@@ -156,6 +179,8 @@ def main() -> None:
         else:
             run("cmake", "--install", build_dir, "--prefix", prefix)
             check_absolute_folders(Path(folder, "absolute"))
+            check_part_of_a_project(Path(folder, "part"))
+            check_without_python(Path(folder, "without"))
         libraries = check_installed(prefix)
         build_with_cmake(prefix, build)
         build_with_pkg_config(prefix, build)

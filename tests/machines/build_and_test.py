@@ -43,4 +43,4 @@ def build_preset(source: Path, preset: str) -> Path:
 
 def test(build: Path, *selection: str, **environment: str) -> None:
     ctest = ("ctest", "--test-dir", build, "-LE", "^long$", "--output-on-failure", "-j2")
-    run(*ctest, *selection, **environment)
+    run(*ctest, "--no-tests=error", *selection, **environment)

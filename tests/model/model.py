@@ -231,6 +231,9 @@ def mutate(build: Path, files: list[str]) -> int:
     helpers.write_text(helpers.read_text().replace("\n#endif", f"{WEAK_HELPERS}\n#endif"))
     module = Module(sources, build / "mutant")
     names = scenarios_of(checker, module.path)
+    failing = noticed_by(checker, module.path, names)
+    if failing:
+        sys.exit(f"nothing can be said of mutants: as the sources are, {failing} does not pass")
     mutants = [m for place in files or MUTATED for m in mutants_at(place)]
     if not mutants:
         sys.exit(

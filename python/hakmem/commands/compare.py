@@ -91,6 +91,7 @@ def compare(
     from hakmem.lab.session import Question, measure
     from hakmem.launch import find_program
 
+    _check_metrics(metrics)
     cache = cache_folder(clone)
     targets = Targets(json_file, html, png, cache / "results", markdown)
     targets.check()
@@ -108,19 +109,20 @@ def compare(
     limit = budget or (float("inf") if rounds else DEFAULT_BUDGET_S)
     least = 0 if budget or rounds else LEAST_ROUNDS
     plan = Plan(limit, rounds, least, seed=seed, warm_every_arm=True)
-    question = Question([case], chosen, subject, plan, _known(metrics))
+    question = Question([case], chosen, subject, plan, metrics)
     failures = failures_folder(cache)
     results = measure(question, Executor(launcher, failures), command_line())
     return _conclude(results, case, subject, targets, failures)
 
 
-def _known(metrics: Sequence[str]) -> tuple[str, ...]:
-    from hakmem.lab.model import METRICS
+def _check_metrics(metrics: Sequence[str]) -> None:
+    from hakmem.lab.model import OF_EVERY_RUN
 
     for name in metrics:
-        if name not in METRICS:
-            raise HakmemError(f"--metric {name}: not one of {', '.join(METRICS)}")
-    return tuple(metrics)
+        if name not in OF_EVERY_RUN:
+            raise HakmemError(
+                f"--metric {name}: a command's run has none; there are {', '.join(OF_EVERY_RUN)}"
+            )
 
 
 def _conclude(results: Results, case: Case, subject: str, targets: Targets, failures: Path) -> int:

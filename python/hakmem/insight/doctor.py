@@ -28,6 +28,7 @@ from hakmem.insight.findings import Report
 from hakmem.insight.library_settings import SAID, Answer, Setting, ask
 from hakmem.insight.numbers import numbers_of
 from hakmem.insight.programs import Program, harm, read_program
+from hakmem.insight.roots import as_named_inside, inside, same_mounts
 from hakmem.insight.system import Proc, examine_system
 from hakmem.terminal import in_one_line
 
@@ -384,7 +385,7 @@ def _why_not(proc: Proc, environment: Mapping[str, str], report: Report) -> None
 
 
 def _absent(proc: Proc, name: str) -> bool:
-    return "/" in name and not (proc.root / proc.own / "root" / name.lstrip("/")).exists()
+    return "/" in name and not inside(proc.root / proc.own, name).exists()
 
 
 def _is_secure(proc: Proc) -> bool:
@@ -403,10 +404,11 @@ def _file(proc: Proc, name: str) -> Path | None:
 
 def _symbolic_libraries(proc: Proc, files: list[Mapped], report: Report) -> None:
     """Libraries that prefer a malloc of their own."""
+    folder = proc.root / proc.own
     for file in files:
         if file.deleted:  # what has its name now is another
             continue
-        program = read_program(proc.root / proc.own / "root" / file.name.lstrip("/"))
+        program = read_program(inside(folder, as_named_inside(folder, file.name)))
         if program and program.symbolic and program.defined and "libhakmem" not in file.name:
             report.note(
                 "other malloc",
@@ -416,12 +418,7 @@ def _symbolic_libraries(proc: Proc, files: list[Mapped], report: Report) -> None
 
 
 def _namespace(proc: Proc, report: Report) -> None:
-    try:
-        there = (proc.root / proc.own / "ns/mnt").readlink()
-        here = (proc.root / "proc/self/ns/mnt").readlink()
-    except OSError:
-        return
-    if there != here:
+    if same_mounts(proc.root / proc.own, proc.root / "proc/self") is False:
         report.note(
             "container",
             "the process is in a container (another mount namespace): paths mean other files there",

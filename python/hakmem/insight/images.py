@@ -2,6 +2,7 @@
 
 import mmap
 import struct
+import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,8 @@ HEADER = struct.Struct("<16xHHIQQQIHHHHHH")
 PROGRAM_HEADER = struct.Struct("<IIQQQQQQ")
 SECTION_HEADER = struct.Struct("<IIQQQQIIQQ")
 NOTE = struct.Struct("<III")
+CHECKSUM = struct.Struct("<I")
+PIECE = 1 << 20
 DEBUG_LINK = b".gnu_debuglink"
 
 
@@ -32,6 +35,7 @@ class Image:
     segments: tuple[Segment, ...]
     build_id: str
     debug_link: str
+    debug_checksum: int | None  # of the file that the link names
 
     def relative(self, offset: int) -> int | None:
         """Where a place in the file is in memory, counted from the first segment's address."""
@@ -55,6 +59,18 @@ def first_image(paths: Iterable[str]) -> Path | None:
     return next((path for path in map(Path, paths) if read_image(path)), None)
 
 
+def checksum(path: Path) -> int | None:
+    """As .gnu_debuglink has it; None if the file cannot be read."""
+    found = 0
+    try:
+        with open_regular(path) as file:
+            while piece := file.read(PIECE):
+                found = zlib.crc32(piece, found)
+    except OSError:
+        return None
+    return found
+
+
 def _image(data: mmap.mmap) -> Image:
     _, _, _, _, programs_at, sections_at, _, _, size, count, section_size, sections, names = (
         HEADER.unpack_from(data)
@@ -73,7 +89,7 @@ def _image(data: mmap.mmap) -> Image:
         SECTION_HEADER.unpack_from(data, sections_at + index * section_size)
         for index in range(sections)
     ]
-    return Image(tuple(segments), build_id, _debug_link(data, headers, names))
+    return Image(tuple(segments), build_id, *_debug_link(data, headers, names))
 
 
 def _build_id(notes: bytes, align: int) -> str:
@@ -91,12 +107,19 @@ def _rounded(value: int, to: int) -> int:
     return -(-value // to) * to
 
 
-def _debug_link(data: mmap.mmap, headers: list[tuple[int, ...]], names: int) -> str:
-    """The name of the file that holds what was stripped from this one."""
+def _debug_link(
+    data: mmap.mmap, headers: list[tuple[int, ...]], names: int
+) -> tuple[str, int | None]:
+    """The name of the file that holds what was stripped from this one, and its checksum."""
     if names >= len(headers):
-        return ""
+        return "", None
     names_at = headers[names][4]
     for name, _, _, _, offset, size, *_ in headers:
         if data[names_at + name :][: len(DEBUG_LINK) + 1] == DEBUG_LINK + b"\0":
-            return data[offset : offset + size].split(b"\0", 1)[0].decode(errors="replace")
-    return ""
+            content = data[offset : offset + size]
+            link, _, rest = content.partition(b"\0")
+            # In the last word, behind what fills up to it.
+            known = len(rest) >= CHECKSUM.size
+            found = CHECKSUM.unpack(content[-CHECKSUM.size :])[0] if known else None
+            return link.decode(errors="replace"), found
+    return "", None

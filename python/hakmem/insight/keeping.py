@@ -58,7 +58,7 @@ def _build_ids(area: Area) -> dict[int, str]:
     for module in modules_of(area.maps_text, {}, area.seen_as):
         if not (module.is_file and module.is_code) or module.path in found:
             continue
-        path = first_image((*module.shown, module.path))
+        path = first_image((*module.shown, str(module.file)))
         image = read_image(path) if path else None
         if image is not None and image.build_id:
             found[module.path] = (module.start, image.build_id)

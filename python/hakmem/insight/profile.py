@@ -15,8 +15,9 @@ from hakmem.insight.confidence import FEW, Interval, Sampled, of_samples, of_tot
 from hakmem.insight.numbers import is_peak_now, numbers_of
 from hakmem.insight.option_table import written
 from hakmem.insight.processes import status
+from hakmem.insight.roots import as_named_inside, inside, is_elsewhere
 from hakmem.insight.smaps import parse
-from hakmem.pids import pid_of
+from hakmem.pids import memory_folder, pid_of
 from hakmem.terminal import in_one_line, legible
 
 # Freed samples by age: the upper ends of all bins but the last.
@@ -86,6 +87,8 @@ class Module:
     build_id: str = ""
     # Where the kernel shows the file itself, whatever its name leads to by now, or from here.
     shown: tuple[str, ...] = ()
+    # Where its name leads for the process, if that may be another file here.
+    place: str = ""
     is_code: bool = True
 
     @property
@@ -95,6 +98,11 @@ class Module:
     @property
     def is_file(self) -> bool:
         return self.path.startswith("/")
+
+    @property
+    def file(self) -> Path:
+        """Which its name leads to."""
+        return Path(self.place or self.path)
 
 
 @dataclass(frozen=True)
@@ -237,6 +245,8 @@ def modules_of(maps_text: str, build_ids: Mapping[int, str], pid: int = 0) -> tu
     """
     found = []
     file_ids: dict[str, str] = {}
+    folder = memory_folder(pid)
+    other = bool(pid) and is_elsewhere(folder)
     for line in maps_text.split("\n"):
         match = MAPS_LINE.fullmatch(line)
         if match is None:
@@ -249,7 +259,8 @@ def modules_of(maps_text: str, build_ids: Mapping[int, str], pid: int = 0) -> tu
         is_code = "x" in match[3]
         if is_code or path.startswith("/"):
             shown = _shown(pid, f"{match[1]}-{match[2]}", path) if pid and path else ()
-            found.append(Module(start, end, offset, path, shown=shown, is_code=is_code))
+            place = str(inside(folder, as_named_inside(folder, path))) if other else ""
+            found.append(Module(start, end, offset, path, "", shown, place, is_code))
     return tuple(replace(module, build_id=file_ids.get(module.path, "")) for module in found)
 
 

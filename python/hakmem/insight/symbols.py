@@ -15,7 +15,7 @@ from symbolic.exceptions import SymbolicError
 from symbolic.symcache import SymCache
 
 from hakmem.elf import open_regular
-from hakmem.insight.images import Image, first_image, read_image
+from hakmem.insight.images import Image, checksum, first_image, read_image
 from hakmem.insight.profile import Module
 from hakmem.terminal import legible, say
 
@@ -158,7 +158,7 @@ class _File:
     def __init__(self, module: Module, debug_folder: Path) -> None:
         self._module = module
         self._debug_folder = debug_folder
-        self._path = first_image(module.shown) or Path(module.path)
+        self._path = first_image(module.shown) or module.file
 
     def frames(self, offset: int) -> tuple[Frame, ...]:
         if self._image is None or self._cache is None:
@@ -195,7 +195,7 @@ class _File:
     def _image(self) -> Image | None:
         """None, and said once, if the file is not the one that was mapped."""
         name = legible(self._module.path)
-        if self._module.path.endswith(DELETED) and self._path == Path(self._module.path):
+        if self._module.path.endswith(DELETED) and self._path == self._module.file:
             say(f"{name.removesuffix(DELETED)} is no longer there: its functions stay unnamed")
             return None
         image = read_image(self._path)
@@ -232,12 +232,14 @@ class _File:
             found.append(self._debug_folder / ".build-id" / own[:2] / f"{own[2:]}.debug")
         link = self._image.debug_link
         if link:
-            folder = Path(self._module.path).parent
-            beyond = self._debug_folder / str(folder).lstrip("/")
+            folder = self._module.file.parent
+            beyond = self._debug_folder / str(Path(self._module.path).parent).lstrip("/")
             found += [folder / link, folder / ".debug" / link, beyond / link]
-        return [path for path in found if path != Path(self._module.path) and self._fits(path)]
+        return [path for path in found if path != self._module.file and self._fits(path)]
 
     def _fits(self, path: Path) -> bool:
         assert self._image is not None
         image = read_image(path)
-        return image is not None and image.build_id == self._image.build_id
+        if image is None or image.build_id != self._image.build_id:
+            return False
+        return bool(image.build_id) or checksum(path) == self._image.debug_checksum

@@ -51,8 +51,9 @@ class Finding:
     reason: str
 
     @property
-    def change(self) -> float:
-        return self.now / self.then - 1
+    def change(self) -> str:
+        """In words; of nothing there is no share."""
+        return f" {100 * (self.now / self.then - 1):+.1f} %" if self.then else ""
 
 
 def build(results: Results, subject: str = "hakmem", base: str = "glibc") -> dict[str, Any]:
@@ -131,7 +132,7 @@ def describe(finding: Finding) -> str:
     if finding.metric == "failed":
         return f"{start}: {finding.reason}"
     return (
-        f"{start}: {finding.metric} {100 * finding.change:+.1f} % "
+        f"{start}: {finding.metric}{finding.change} "
         f"({finding.then:.4g} -> {finding.now:.4g}; {finding.reason})"
     )
 
@@ -140,7 +141,7 @@ def _entry(results: Results, name: str, subject: str, base: str) -> dict[str, An
     ratios = {}
     for metric in RATIOS:
         found = compare_arms(results, name, metric, subject, base)
-        if found.known and not found.failed and math.isfinite(found.low):
+        if found.sound and math.isfinite(found.low):
             ratios[metric] = {"ratio": found.ratio, "low": found.low, "high": found.high}
     counts = {
         metric: row.median
@@ -175,7 +176,7 @@ def _ratios(
     findings = []
     for metric, then in entry["ratios"].items():
         now = compare_arms(results, name, metric, *arms)
-        if not now.known or not math.isfinite(now.low):
+        if not now.sound or not math.isfinite(now.low):
             continue
         apart = now.low > then["high"] and now.ratio > then["ratio"] * (1 + LIMITS[metric][0])
         sure = metric == "peak_rss_kib" and same_base

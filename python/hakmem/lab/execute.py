@@ -32,8 +32,8 @@ GRACE_S = 20.0
 FIGURE = re.compile(r"([a-z][a-z0-9_]*) (-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)")
 # What changes how an allocator works; a measurement says itself which settings it is for.
 ALLOCATOR_VARIABLE = re.compile(
-    r"LD_PRELOAD|GLIBC_TUNABLES|\w*CONF"
-    r"|(?:MALLOC|HAKMEM|MIMALLOC|TCMALLOC|RPMALLOC|SNMALLOC|JEMALLOC)_\w*"
+    r"LD_PRELOAD|GLIBC_TUNABLES|SCUDO_OPTIONS|\w*MALLOC_CONF\w*"
+    r"|(?:MALLOC|HAKMEM|HKM|MIMALLOC|TCMALLOC|RPMALLOC|SNMALLOC|JEMALLOC|TBB_MALLOC)_\w*"
 )
 ACCOUNT = frozenset(item.name for item in fields(Sample)) - {"extra", "failed"}
 
@@ -160,8 +160,11 @@ class Executor:
         with scratch_folder() as place:
             folder = place / "run"
             folder.mkdir()
-            if case.prepare is not None:
-                case.prepare(folder)
+            try:
+                if case.prepare is not None:
+                    case.prepare(folder)
+            except HakmemError as error:
+                return Sample(failed=str(error))
             outcome = self.launch(case, arm, folder, cpu=cpu, on_start=on_start)
             failed = self._failure(case, outcome, folder)
         if failed is not None:

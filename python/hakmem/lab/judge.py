@@ -96,6 +96,7 @@ class _Bench:
         self.subject_failed: list[str] = []
         self.peer_failed: list[str] = []
         self.unmeasured: list[str] = []
+        self.unknown: list[str] = []
 
     def judgement(self) -> Judgement:
         parts = list(self._parts(self.goal.bound))
@@ -123,7 +124,7 @@ class _Bench:
         if self.subject_failed:
             return State.FAILS
         state = decisive.position.state
-        partial = bool(self.unmeasured) or not self.wanted
+        partial = bool(self.unmeasured or self.unknown) or not self.wanted
         # A mean over a part of the suite is another mean; a single benchmark that fails, fails.
         if partial and self.goal.how in (How.SUITE_BY_EACH_PEER, How.SUITE_BY_BEST_PEER):
             return State.UNKNOWN
@@ -132,7 +133,8 @@ class _Bench:
         return state
 
     def _parts(self, bound: float) -> Iterator[Part]:
-        self.subject_failed, self.peer_failed, self.unmeasured = [], [], []
+        for names in (self.subject_failed, self.peer_failed, self.unmeasured, self.unknown):
+            names.clear()
         compute: dict[How, Callable[[float], Iterator[Part]]] = {
             How.SUITE_BY_EACH_PEER: self._suite_by_each_peer,
             How.SUITE_BY_BEST_PEER: self._suite_by_best_peer,
@@ -236,7 +238,10 @@ class _Bench:
         own, other = (self.rows.get((name, arm, metric)) for arm in (self.subject, peer))
         if own is None or other is None or not self._rated(name, metric, peer):
             return ()
-        return paired_logs(metric_named(metric), own.samples, other.samples)
+        logs = paired_logs(metric_named(metric), own.samples, other.samples)
+        if not logs:
+            _keep(self.unknown, f"{name} on {peer}")
+        return logs
 
     def _rated(self, name: str, metric: str, peer: str) -> bool:
         """A peer that fails is no rival there; one that was not run might have been."""
@@ -259,6 +264,8 @@ class _Bench:
                 if self._rated(name, metric, peer)
             }
             best = best_of_others(metric_named(metric), own.samples, others)
+            if others and not best.logs:
+                _keep(self.unknown, name)
             if best.name:
                 yield name, best
 
@@ -280,6 +287,8 @@ class _Bench:
             names = _some([name for name in self.unmeasured if name not in gone])
             here = many if len(gone) > MOST_NAMES else ", ".join(gone)
             said.append(f"not measured: {', '.join(filter(None, (here, names)))}")
+        if self.unknown:
+            said.append(f"no ratio: {_some(self.unknown)}")
         if self.peer_failed:
             said.append(f"failed: {_some(self.peer_failed)}")
         if self.goal.how in BY_PEERS and not self.peers:
@@ -298,7 +307,8 @@ def _some(names: Sequence[str]) -> str:
 
 
 def _decisive(parts: Sequence[Part]) -> Part | None:
-    """The highest figure of those that fail; without any, of those nobody can tell; else of all."""
+    """The highest figure of those that fail; without any, of those nobody can tell; else of all.
+    Parts without a figure decide nothing; they only keep a goal from holding."""
     known = [part for part in parts if part.position.known]
     for state in (State.FAILS, State.UNKNOWN, State.HOLDS):
         there = [part for part in known if part.position.state is state]

@@ -64,14 +64,20 @@ def _origin(results: Results) -> str:
 
 
 def _command(results: Results) -> str:
-    words = iter(shlex.split(results.command))
+    try:
+        words = shlex.split(results.command)
+    except ValueError:  # not hakmem's own writing
+        return results.command
+    # What follows is the measured command's.
+    end = words.index("--") if "--" in words else len(words)
+    own = iter(words[:end])
     kept = []
-    for word in words:
+    for word in own:
         if word in OUTPUTS:
-            next(words, None)
+            next(own, None)
         elif word.partition("=")[0] not in OUTPUTS:
             kept.append(word)
-    return shlex.join(kept)
+    return shlex.join([*kept, *words[end:]])
 
 
 def table_text(table: Table, heading: str = "**{}**") -> str:

@@ -131,11 +131,15 @@ class Sample:
         """Every metric this run has a value for; none if it failed."""
         if self.failed is not None:
             return {}
-        figures = {name: float(getattr(self, name)) for name in METRICS if hasattr(self, name)}
+        figures = {name: float(getattr(self, name)) for name in OF_EVERY_RUN}
         if self.ops and self.time_s > 0:
             figures["ops_per_s"] = self.ops / self.time_s
         figures |= self.extra
         return {name: value for name, value in figures.items() if math.isfinite(value)}
+
+
+# The metrics that a run of any command has.
+OF_EVERY_RUN = tuple(name for name in METRICS if hasattr(Sample, name))
 
 
 @dataclass

@@ -55,7 +55,6 @@ def measure(
     cases: Sequence[Case], arms: Sequence[Arm], executor: Executor, advance: Advance
 ) -> list[Row]:
     """The rows of both metrics, for every case that can have them, under every arm."""
-    require_valgrind()
     pairs = [(case, arm) for case in cases if can_be_precise(case) for arm in arms]
     found: dict[tuple[str, str], list[Row]] = {}
     with ThreadPoolExecutor(len(sched_getaffinity(0))) as pool:

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
 
 from hakmem.errors import HakmemError
 from hakmem.lab import precise, steady
@@ -15,14 +14,10 @@ from hakmem.lab.goals import Goal
 from hakmem.lab.host import describe_host
 from hakmem.lab.model import Arm, Case, Metric, Results, Sample, metric_named
 from hakmem.lab.schedule import Plan, Schedule, Settled
-from hakmem.lab.statistics import Comparison, Verdict, compare_samples, paired_logs
+from hakmem.lab.statistics import Verdict, compare_samples, far_beyond_chance, paired_logs
 from hakmem.lab.terminal import counting, watching
 from hakmem.lab.timeline import watch_all
 from hakmem.terminal import say
-
-# A look in between may stop a case only on far better evidence than the verdict at the end needs,
-# so that many looks do not add up to many false verdicts (the Haybittle-Peto rule).
-INTERIM_ALPHA = 0.001
 
 
 @dataclass(frozen=True)
@@ -70,9 +65,10 @@ def _counted(question: Question) -> Sequence[Case]:
     cases = question.cases
     if not question.precise:
         cases = steady.counted_cases(question.goals, cases)
-    if any(precise.can_be_precise(case) for case in cases):
+    counted = [case for case in cases if precise.can_be_precise(case)]
+    if counted:
         precise.require_valgrind()
-    return cases
+    return counted
 
 
 def _measure_for_goals(question: Question, live: Arm, executor: Executor, results: Results) -> None:
@@ -118,20 +114,14 @@ def settled_rule(subject: str, metrics: Sequence[str]) -> Settled:
 def _clear(
     metric: Metric, subject: Sequence[Sample | None], other: Sequence[Sample | None]
 ) -> bool:
+    if any(sample is not None and sample.failed for sample in (*subject, *other)):
+        return True  # of a side that failed there are no more runs
     series = [[_value(sample, metric.name) for sample in runs] for runs in (subject, other)]
     found = compare_samples(metric, *series)
-    if not found.known or found.negligible:
+    if found.negligible:
         return True
-    return found.verdict is not Verdict.CANNOT_TELL and _far_beyond_chance(metric, series, found)
-
-
-def _far_beyond_chance(
-    metric: Metric, series: Sequence[Sequence[float | None]], found: Comparison
-) -> bool:
     logs = np.array(paired_logs(metric, *series))
-    if np.ptp(logs) == 0:
-        return found.n > 1
-    return bool(stats.ttest_1samp(logs, 0.0).pvalue <= INTERIM_ALPHA)
+    return found.verdict is not Verdict.CANNOT_TELL and far_beyond_chance(logs)
 
 
 def _value(sample: Sample | None, metric: str) -> float | None:

@@ -6,7 +6,7 @@ is oriented. docs/method.md gives the reasons for what is chosen here.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import lru_cache
 from typing import Any
@@ -26,6 +26,9 @@ CONFIDENCE = 0.99
 SUITE_CONFIDENCE = 0.97
 # Two-sided, of the test that the interval must agree with.
 ALPHA = 0.025
+# A look in between may end it only on far better evidence than the verdict at the end needs, so
+# that many looks do not add up to many false verdicts (the Haybittle-Peto rule).
+INTERIM_ALPHA = 0.001
 MIN_ROUNDS = 3
 RESAMPLES = 2000
 SIGN_FLIPS = 4096
@@ -44,9 +47,9 @@ SUITE_SHARE = 0.5
 COUNTED = frozenset({"instructions_per_op", "d1_misses_per_op", "malloc_instructions_per_op"})
 
 # Below these, values are taken as equal to them: the kernel's clock ticks are no finer, and a
-# ratio to no fault at all means nothing.
+# ratio to no fault at all, or to no nanosecond, means nothing.
 GRAIN = {"user_s": 0.001, "sys_s": 0.001, "d1_misses_per_op": 0.01}
-GRAIN_OF_COUNTS = 1.0
+GRAIN_BY_UNIT = {"count": 1.0, "ns": 1.0}
 
 
 class Verdict(StrEnum):
@@ -76,6 +79,11 @@ class Comparison:
     @property
     def known(self) -> bool:
         return math.isfinite(self.ratio)
+
+    @property
+    def sound(self) -> bool:
+        """Known, and of runs that all worked."""
+        return self.known and self.failed is None
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -125,7 +133,7 @@ def minimum_effect(metric: Metric) -> float:
 
 def log_cost(metric: Metric, subject: float, base: float) -> float:
     """The logarithm of the cost ratio: above 0 where the subject is worse; nan if meaningless."""
-    grain = GRAIN_OF_COUNTS if metric.unit == "count" else GRAIN.get(metric.name, 0.0)
+    grain = GRAIN.get(metric.name, GRAIN_BY_UNIT.get(metric.unit, 0.0))
     subject, base = max(subject, grain), max(base, grain)
     if not (0 < subject < math.inf and 0 < base < math.inf):
         return math.nan
@@ -154,12 +162,15 @@ def compare_samples(
 
 
 def compare_rows(metric: str, subject: Row | None, base: Row | None) -> Comparison:
-    """Compare two rows of one benchmark. Failed runs are named, and left out with their round."""
+    """Compare two rows of one benchmark. Failed runs are named, and left out with their round; to
+    who sometimes crashes no verdict is given."""
     failed = _failures(subject, base)
     if subject is None or base is None:
         return Comparison(metric, failed=failed)
     found = compare_samples(metric_named(metric), subject.samples, base.samples)
-    return Comparison(**(vars(found) | {"failed": failed}))
+    if failed is None:
+        return found
+    return replace(found, failed=failed, verdict=Verdict.CANNOT_TELL, negligible=False)
 
 
 def compare(results: Results, benchmark: str, metric: str, subject: str, base: str) -> Comparison:
@@ -193,7 +204,7 @@ def compare_suite(
     left_out: dict[str, str] = {}
     for name in names:
         found = compare(results, name, metric, subject, base)
-        if found.failed is not None or not found.known:
+        if not found.sound:
             left_out[name] = found.failed or "not measured in the same round"
             continue
         rows = [results.row(name, arm, metric) for arm in (subject, base)]
@@ -369,6 +380,13 @@ def beyond_chance(logs: Array) -> bool:
         rng=np.random.default_rng(SEED),
     )
     return float(found.pvalue) <= ALPHA
+
+
+def far_beyond_chance(logs: Array) -> bool:
+    """Student's test for a look in between: of few rounds no ranks are rare enough."""
+    if np.ptp(logs) == 0:
+        return len(logs) > 1
+    return float(stats.ttest_1samp(logs, 0.0).pvalue) <= INTERIM_ALPHA
 
 
 def suite_beyond_chance(series: Sequence[Array]) -> bool:

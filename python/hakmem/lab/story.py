@@ -218,7 +218,7 @@ class Story:
             return "", "soft"
         best = min(values, key=lambda name: values[name])
         found = compare(self.results, benchmark, metric, self.subject, best)
-        if not found.known:
+        if not found.sound:
             return f"failed; best: {best}", "bad"
         return f"{_times(found.ratio)} {best}", INKS[found.verdict]
 

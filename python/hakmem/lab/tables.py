@@ -95,10 +95,13 @@ def measured_metrics(results: Results, wanted: Sequence[str]) -> list[str]:
 
 
 def medians(results: Results, benchmark: str, metric: str) -> dict[str, float]:
+    """Of the allocators all of whose runs worked: the others are not ranked."""
     return {
         row.allocator: row.median
         for row in results.rows
-        if (row.benchmark, row.metric) == (benchmark, metric) and row.median is not None
+        if (row.benchmark, row.metric) == (benchmark, metric)
+        and row.median is not None
+        and row.failed is None
     }
 
 
@@ -194,7 +197,7 @@ def duel(results: Results, metric: str, base: str, subject: str) -> Table:
 
 
 def _judged(found: Comparison, rounds: bool = True) -> tuple[str, str, str, Text]:
-    if not found.known:
+    if not found.sound:
         return "-", "", "", Text(found.failed or "not measured", style="red")
     return (
         f"{found.ratio:.3f}",

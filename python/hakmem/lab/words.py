@@ -61,12 +61,12 @@ def headline(results: Results, subject: str, base: str = "glibc") -> str:
     """One sentence: the subject against the base, in time and in memory."""
     base = _base_of(results, subject, base)
     found = [_overall(results, metric, subject, base) for metric in (TIME, MEMORY)]
-    if not any(one.known for one in found):
+    if not any(one.sound for one in found):
         why = next((one.failed for one in found if one.failed), "nothing was measured")
         return f"{subject} and {base} could not be compared: {why}."
     time, memory = found
-    known = [predicate(one, base) for one in found if one.known]
-    if time.known and memory.known and _certain(time) and _certain(memory):
+    known = [predicate(one, base) for one in found if one.sound]
+    if time.sound and memory.sound and _certain(time) and _certain(memory):
         known[1] = predicate(memory, None)
     return f"{_scope(results)}{subject} {' and '.join(known)}."
 
@@ -91,7 +91,7 @@ def conclusion(results: Results, subject: str, base: str = "glibc") -> list[str]
 
 def _faults(results: Results, subject: str, base: str) -> list[str]:
     found = _overall(results, FAULTS, subject, base)
-    return [sentence(found, subject, base)] if found.known else []
+    return [sentence(found, subject, base)] if found.sound else []
 
 
 def sentence(found: Comparison, subject: str, base: str) -> str:
@@ -103,7 +103,7 @@ def predicate(found: Comparison, base: str | None) -> str:
     """What is said of the subject; without a base, "than whom" is left to the context."""
     phrase = phrase_for(found.metric)
     other = base or "it"
-    if not found.known:
+    if not found.sound:
         return f"cannot be compared with {other}: {found.failed or 'not measured'}"
     if _certain(found):
         than = f" than {base}" if base else ""
@@ -246,7 +246,7 @@ def _losses(results: Results, metric: str, subject: str) -> list[str]:
 def _against_peers(results: Results, metric: str, subject: str, peers: Iterable[str]) -> list[str]:
     """Those that are better than the subject one by one, the others grouped."""
     found = {peer: _overall(results, metric, peer, subject) for peer in peers}
-    found = {peer: one for peer, one in found.items() if one.known}
+    found = {peer: one for peer, one in found.items() if one.sound}
     ranked = sorted(found, key=lambda peer: found[peer].ratio)
     better = [peer for peer in ranked if found[peer].verdict is Verdict.BETTER]
     worse = [peer for peer in ranked if found[peer].verdict is Verdict.WORSE]

@@ -26,6 +26,7 @@ from hakmem.lab.workload_catalogue import (
     find_program,
     search_path,
 )
+from hakmem.terminal import in_one_line
 
 TIMEOUT_S = 120.0
 
@@ -105,16 +106,26 @@ class _Session:
         self.environment = dict(environment)
         self.lock = threading.Lock()
         self.inputs: Path | None = None
+        self.broken: str | None = None
         self.expected: str | None = None
 
     def prepare(self, folder: Path) -> None:
         """Fills the folder of a run; the first time, finds out what the result must be."""
         with self.lock:
-            if self.inputs is None:
-                self.inputs = self._made_inputs()
-                if not self.plan.self_preloading:
-                    self.expected = self._reference()
+            if self.inputs is None and self.broken is None:
+                self._begin()
+        if self.broken is not None:
+            raise HakmemError(self.broken)
         self._fill(folder)
+
+    def _begin(self) -> None:
+        try:
+            self.inputs = self._made_inputs()
+            if not self.plan.self_preloading:
+                self.expected = self._reference()
+        except HakmemError as error:
+            # Once is enough: it may have taken the whole time-out.
+            self.broken = in_one_line(str(error))
 
     def check(self, folder: Path, output: bytes) -> str | None:
         if digest(folder, output) == self.expected:

@@ -12,7 +12,7 @@ import numpy as np
 
 from hakmem.errors import HakmemError
 from hakmem.lab.model import Arm, Sample
-from hakmem.lab.statistics import beyond_chance
+from hakmem.lab.statistics import beyond_chance, far_beyond_chance
 from hakmem.tune.choice import Pair, leader, linked, next_pair
 from hakmem.tune.goal import Goal
 from hakmem.tune.ratings import Duel, Estimate, Ratings, fit, simultaneous
@@ -236,13 +236,15 @@ class Search:
 
     @property
     def confirmed(self) -> bool:
-        """Whether duels of the leader and the default alone say so as well."""
-        margins = self.fresh.get(self.leader, [])
-        return (
-            len(margins) >= CONFIRMING_DUELS
-            and sum(margins) > 0
-            and beyond_chance(np.array(margins))
-        )
+        """Whether duels of the leader and the default alone say so as well.
+
+        As long as more may follow, each look is a chance to be misled.
+        """
+        margins = np.array(self.fresh.get(self.leader, []))
+        if len(margins) < CONFIRMING_DUELS or margins.sum() <= 0:
+            return False
+        in_time = self.ending is not None or far_beyond_chance(margins)
+        return in_time and beyond_chance(margins)
 
     @property
     def proven(self) -> bool:

@@ -1,5 +1,6 @@
 """The report's page: everything is on it, it needs nothing else, and in a browser it zooms."""
 
+import json
 import re
 import shutil
 import subprocess
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 from synthetic_profile import Simulation, busy_program
 
+from hakmem.insight import words
 from hakmem.insight.leaks import suspects
 from hakmem.insight.page import page, size_bins, threads
 from hakmem.insight.tree import as_columns, grow
@@ -96,6 +98,41 @@ def test_names_cannot_break_the_page() -> None:
     text = own_part(page(profile, stacks_of(profile, made.symbols), []))
     assert name not in text
     assert text.count("</script>") == own_part(html_of(busy_program())).count("</script>")
+
+
+# Runs the page's script with just enough of a browser, and prints what Plotly is given.
+STAGE = """
+const [, , script, data] = process.argv, fs = require("fs");
+const part = () => ({dataset: {}, children: [], clientWidth: 1000, append() {}, on() {},
+                     setAttribute() {}, addEventListener() {}});
+const heading = {...part(), textContent: fs.readFileSync(data, "utf8")};
+global.document = {getElementById: id => id === "data" ? heading : part(), createElement: part,
+                   documentElement: {}, querySelectorAll: () => []};
+global.window = {...part(), matchMedia: part};
+global.getComputedStyle = () => ({getPropertyValue: () => ""});
+global.Plotly = {react: (_, traces) => console.log(JSON.stringify(traces[0]))};
+require("vm").runInThisContext(fs.readFileSync(script, "utf8"));
+"""
+
+
+def test_names_are_no_markup_to_plotly(tmp_path: Path) -> None:
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("node is not installed")
+    made = Simulation()
+    made.allocate(made.site("main", "map<b>%{label}&lt;"), 1 << 20, 50)
+    data = re.search(r'<script type="application/json" id="data">(.*?)</script>', html_of(made))
+    assert data
+    stage, given = tmp_path / "stage.js", tmp_path / "data.json"
+    stage.write_text(STAGE, encoding="utf-8")
+    given.write_text(data[1], encoding="utf-8")
+    script = Path(words.__file__).parent / "templates" / "page.js"
+    done = subprocess.run([node, stage, script, given], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    trace = json.loads(done.stdout.splitlines()[0])
+    name = "map&lt;b>%&#123;label}&amp;lt;"
+    assert name in trace["labels"] and name in trace["text"]
+    assert any(text.startswith(f"<b>{name}</b><br>") for text in trace["hovertemplate"])
 
 
 def html_of(made: Simulation) -> str:

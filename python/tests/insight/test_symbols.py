@@ -6,16 +6,21 @@ import os
 import re
 import shutil
 import subprocess
+import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from conftest import ROOT
 
+from hakmem.insight import keeping
 from hakmem.insight.attaching import mappings_text
 from hakmem.insight.images import read_image
 from hakmem.insight.pprof import message_class, pprof
 from hakmem.insight.profile import Module, modules_of, profile_of
+from hakmem.insight.roots import as_named_inside, is_elsewhere
 from hakmem.insight.symbols import JIT, NOWHERE, Frame, Symbols
 from hakmem.insight.views import stacks_of
 
@@ -171,6 +176,19 @@ def test_debug_file_of_another_build_is_not_used(program: Path, tmp_path: Path) 
     assert not frame.named
 
 
+def test_debug_link_without_a_build_id_tells_by_its_checksum(tmp_path: Path, program: Path) -> None:
+    source, whole = program.with_name("app.cc"), tmp_path / "whole"
+    run("g++", "-g", "-O2", "-Wl,--build-id=none", source, "-o", whole)
+    copy, debug = stripped(whole, tmp_path, link=True)
+    assert mapped(copy).build_id == ""
+    address = address_in(whole, "grow")
+    assert len(Symbols([mapped(copy)]).frames(address)) == 2
+    run("g++", "-g", "-O1", "-Wl,--build-id=none", source, "-o", whole)
+    run("objcopy", "--only-keep-debug", whole, debug)
+    (frame,) = Symbols([mapped(copy)]).frames(address)
+    assert not frame.named
+
+
 def test_changed_file_is_said_once(program: Path, capsys: pytest.CaptureFixture[str]) -> None:
     symbols = Symbols([mapped(program, build_id="00" * 20)])
     for symbol in ("grow", "plain"):
@@ -209,6 +227,81 @@ def test_a_running_program_is_shown_by_its_process() -> None:
     stretch = f"{own.start:x}-{own.end:x}"
     assert own.shown == (f"/proc/{os.getpid()}/map_files/{stretch}", f"/proc/{os.getpid()}/exe")
     assert modules_of(maps, {})[0].shown == ()
+
+
+def program_of(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/exe").readlink().name
+    except OSError:
+        return ""
+
+
+@pytest.fixture(params=["mounts", "root"])
+def contained(request: pytest.FixtureRequest, program: Path, tmp_path: Path) -> Iterator[Module]:
+    """Of a process that has mapped another file than there is here by that name."""
+    if shutil.which("unshare") is None:
+        pytest.skip("unshare is not installed")
+    inner, outer = tmp_path / "inner", tmp_path / "outer"
+    for folder in (inner, outer, tmp_path / "root"):
+        folder.mkdir()
+    shutil.copy(shutil.which("sleep") or "", inner / "app")
+    shutil.copy(program, outer / "app")
+    script = {
+        "mounts": 'mount --bind inner outer && exec "$PWD/outer/app" 1000',
+        "root": 'mount --rbind / root && mount --bind inner "root$PWD/outer" && at=$PWD && cd root'
+        ' && pivot_root . mnt && exec chroot . "$at/outer/app" 1000',
+    }[request.param]
+    process = subprocess.Popen(
+        ["unshare", "-rm", "sh", "-c", script], cwd=tmp_path, stderr=subprocess.PIPE
+    )
+    try:
+        while process.poll() is None and program_of(process.pid) != "app":
+            time.sleep(0.01)
+        if process.poll() is not None:
+            assert process.stderr is not None
+            pytest.skip(f"no namespaces here: {process.stderr.read().decode()}")
+        modules = modules_of(mappings_text(process.pid, "maps"), {}, process.pid)
+        yield next(one for one in modules if one.path == str(outer / "app") and one.is_code)
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_a_name_in_a_container_is_looked_up_there(contained: Module, program: Path) -> None:
+    theirs = read_image(Path(shutil.which("sleep") or ""))
+    assert read_image(contained.file) == theirs != read_image(program)
+    # Whoever may not see the files that are mapped, nor the process' root.
+    unseen = replace(contained, shown=(), place="/proc/none/root/app")
+    for module, image in ((replace(contained, shown=()), theirs), (unseen, None)):
+        file = Symbols([module])._file(module)
+        assert file._image == image
+    offset = address_in(program, "plain") - BASE
+    (frame,) = Symbols([unseen]).frames(unseen.start + offset - unseen.offset)
+    assert not frame.named
+
+
+def test_a_profile_that_is_kept_has_build_ids_of_the_containers_files(
+    contained: Module, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    area = SimpleNamespace(maps_text="", seen_as=1)
+    theirs = read_image(Path(shutil.which("sleep") or ""))
+    for place, ids in ((contained.place, {contained.start: theirs.build_id}), ("/proc/none", {})):
+        module = replace(contained, shown=(), place=place)
+        monkeypatch.setattr(keeping, "modules_of", lambda *_, module=module: (module,))
+        assert keeping._build_ids(area) == ids
+
+
+def test_a_root_with_a_name_here_is_no_other_place(tmp_path: Path) -> None:
+    """As of a service that has changed its root: what it has mapped is named from here."""
+    root = tmp_path / "root"
+    root.symlink_to("/")
+    assert not is_elsewhere(tmp_path)
+    assert as_named_inside(tmp_path, "/usr/app") == "/usr/app"
+    root.unlink()
+    root.symlink_to("/srv/jail")
+    assert as_named_inside(tmp_path, "/srv/jail/usr/app") == "/usr/app"
+    assert as_named_inside(tmp_path, "/srv/jailed/app") == "/srv/jailed/app"
+    assert not is_elsewhere(Path("/proc/self"))
 
 
 def test_other_mappings() -> None:

@@ -105,3 +105,9 @@ def test_other_files_are_refused_by_name(tmp_path: Path, text: str) -> None:
 def test_no_baseline_of_nothing(tmp_path: Path) -> None:
     with pytest.raises(HakmemError, match="both hakmem and glibc"):
         baseline.write(Results({}, "", ""), tmp_path / "baseline.json")
+
+
+def test_a_figure_that_was_nothing_has_no_share(stored: dict[str, Any]) -> None:
+    stored["benchmarks"]["pairs"]["counts"]["instructions_per_op"] = 0.0
+    (found,) = baseline.regressions(baseline.compare(stored, results()))
+    assert baseline.describe(found) == "certain: pairs: instructions_per_op (0 -> 100; counted)"

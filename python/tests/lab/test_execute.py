@@ -165,6 +165,11 @@ def test_prepared_folder_and_check(executor: Executor) -> None:
     wrong = executor.run(shell("echo 41", prepare=prepare, check=check), GLIBC)
     assert wrong.failed == "another output"
 
+    def cannot(folder: Path) -> None:
+        raise HakmemError("no input")
+
+    assert executor.run(shell("true", prepare=cannot), GLIBC).failed == "no input"
+
 
 def test_pinning(executor: Executor) -> None:
     cpu = max(os.sched_getaffinity(0))
@@ -197,9 +202,12 @@ def test_users_settings_of_allocators_do_not_leak() -> None:
         "_RJEM_MALLOC_CONF": "c",
         "GLIBC_TUNABLES": "d",
         "MIMALLOC_VERBOSE": "1",
+        "HKM_WHALE_CAPACITY": "8",
     }
     arm = Arm("hakmem", "", None, {"HAKMEM_CONF": "retain:1M"}, "hakmem")
     assert environment_for(case("true"), GLIBC, base) == {"PATH": "/bin"}
+    others = {"OPENSSL_CONF": "a", "PGSYSCONF": "b", "CONFIG": "c"}
+    assert environment_for(case("true"), GLIBC, base | others) == {"PATH": "/bin"} | others
     assert environment_for(case("true"), arm, base) == {"PATH": "/bin", "HAKMEM_CONF": "retain:1M"}
 
 

@@ -286,3 +286,27 @@ def test_mistakes_in_the_file_are_named(tmp_path: Path, text: str, said: str) ->
     path.write_text(text)
     with pytest.raises(HakmemError, match=said.replace("(", r"\(")):
         read(path)
+
+
+NEVER: tuple[None, ...] = (None,) * 6
+
+
+@pytest.mark.parametrize("how", sorted(BY_PEERS))
+def test_what_has_no_ratio_keeps_a_goal_from_holding(how: How) -> None:
+    """Each was measured, but in no round both."""
+    first, last = (1.0, 1.0, 1.0, *NEVER[:3]), (*NEVER[:3], 1.0, 1.0, 1.0)
+    apart = {"hakmem": first, "glibc": last, "jemalloc": last}
+    found = judged(results_of({**TWO, "c": apart}), goal(how, 9.0))
+    assert found.state is State.UNKNOWN
+    assert any(note.startswith("no ratio: c") for note in found.notes), found.notes
+    if how in (How.BENCHMARK_BY_BEST_PEER, How.BENCHMARK_BY_EACH_PEER):
+        assert judged(results_of({**TWO, "c": apart}), goal(how, 1.0)).state is State.FAILS
+
+
+def test_a_percentile_of_nothing_is_a_figure() -> None:
+    """On a clock of coarse steps most calls take no time."""
+    none, some = (0.0,) * 6, (20.0,) * 6
+    one = goal(How.BENCHMARK_BY_EACH_PEER, 1.0, metrics=("free_p999_ns",), peers=("glibc",))
+    for own, other, state in ((none, some, State.HOLDS), (some, none, State.FAILS)):
+        made = results_of({"a": {"hakmem": own, "glibc": other}}, "free_p999_ns")
+        assert judged(made, one).state is state

@@ -43,3 +43,12 @@ def test_a_document_can_be_made_anywhere_and_says_so() -> None:
     assert text.startswith("# 21 benchmarks")
     assert "Interleaved rounds: 3." in text
     assert "## Time: hakmem by each other" in text and "## Page faults" in text
+
+
+def test_a_document_keeps_what_the_measured_command_was_given() -> None:
+    results = suite_results(rounds=3)
+    results.command = "hakmem compare --json r.json --rounds 3 -- sort --json --png=x file"
+    text = document(results, "hakmem", "glibc")
+    assert "`hakmem compare --rounds 3 -- sort --json --png=x file`" in text
+    results.command = "hakmem bench 'of somebody"
+    assert "`hakmem bench 'of somebody`" in document(results, "hakmem", "glibc")

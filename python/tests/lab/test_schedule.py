@@ -2,14 +2,17 @@
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import pytest
 
-from hakmem.lab import schedule
+from hakmem.errors import HakmemError
+from hakmem.lab import precise, schedule, session
+from hakmem.lab.execute import Executor
 from hakmem.lab.model import Arm, Case, Results, Sample
 from hakmem.lab.schedule import Plan, Schedule
-from hakmem.lab.session import settled_rule
+from hakmem.lab.session import Question, settled_rule
 
 ARMS = [Arm(name, "1", None) for name in ("glibc", "hakmem", "peer")]
 
@@ -174,3 +177,28 @@ def test_settled(other: list[Sample | None], expected: bool) -> None:
     settled = settled_rule("hakmem", ("time_s",))
     runs = {"hakmem": samples(1.0, 0.001, 4), "peer": other}
     assert settled(case("a"), runs) is expected
+
+
+def test_what_is_not_known_is_not_settled_unless_a_side_failed() -> None:
+    settled = settled_rule("hakmem", ("ops_per_s",))
+    runs: dict[str, list[Sample | None]] = {
+        "hakmem": samples(1.0, 0.001, 4),
+        "peer": samples(1.5, 0.01, 1),
+    }
+    assert settled(case("a"), runs) is False
+    runs["peer"] = [Sample(failed="killed"), *[None] * 8]
+    assert settled(case("a"), runs) is True
+    runs["peer"] = [*samples(1.0, 0.2, 3)[:2], Sample(failed="killed"), *[None] * 6]
+    assert settled(case("a"), runs) is True
+
+
+def test_valgrind_is_asked_for_where_it_counts_something(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(precise.shutil, "which", lambda _: None)
+    threads = case("threads", threads=2)
+    arms = (Arm("glibc", "", None), Arm("hakmem", "", None))
+    question = Question([threads], arms, "hakmem", Plan(), precise=True)
+    assert session._counted(question) == []
+    assert precise.measure([threads], arms, Executor(Path("none")), lambda *_: None) == []
+    alone = replace(threads, threads=1, precise=(("1",), ("2",)))
+    with pytest.raises(HakmemError, match="valgrind"):
+        session._counted(replace(question, cases=[alone, threads]))

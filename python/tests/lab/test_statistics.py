@@ -261,6 +261,7 @@ def test_failures_are_named_and_left_out_of_the_mean() -> None:
     assert lab.compare(results, "crash", "peak_rss_kib", "a", "b").failed == "a: killed"
     flaky = lab.compare(results, "flaky", "time_s", "a", "b")
     assert flaky.n == 5 and flaky.failed == "a: 1 of 6 runs: killed"
+    assert flaky.known and not flaky.sound and flaky.verdict is Verdict.CANNOT_TELL
     suite = lab.compare_suite(results, "time_s", "a", "b")
     assert suite.named(Verdict.WORSE) == ["sound", "fine"] and suite.n == 2
     assert set(suite.left_out) == {"crash", "flaky", "alone"}

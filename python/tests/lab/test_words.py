@@ -4,9 +4,10 @@ import math
 
 import pytest
 
-from hakmem.lab import words
+from hakmem.lab import tables, words
 from hakmem.lab.model import Arm, Case, Results, Sample, rows_of
 from hakmem.lab.statistics import Comparison, Verdict
+from hakmem.lab.story import Story
 
 LEVEL = "is not distinguishable from glibc in time"
 NOISE = [1.0, 1.004, 0.997, 1.002, 0.998, 1.001, 0.999, 1.003]
@@ -75,6 +76,21 @@ def test_failure_of_the_subject_is_the_headline() -> None:
     made = results({"cmd": {"glibc": (1, 1), "hakmem": None}})
     said = words.headline(made, "hakmem")
     assert said == "hakmem and glibc could not be compared: hakmem: killed."
+
+
+def test_who_failed_is_not_called_better_nor_worse() -> None:
+    costs: Costs = {"glibc": (1, 1, 1), "hakmem": (1, 1, 1), "fast": (0.5, 0.5, 0.5)}
+    for made in (results({"cmd": costs}), results({"cmd": costs, "other": costs})):
+        for row in made.rows:
+            if row.allocator == "fast":
+                row.failed = "1 of 8 runs: killed"
+        said = words.conclusion(made, "hakmem")
+        assert [line for line in said if "fast" in line] == [said[1]]
+        assert said[1].startswith("fast failed: ")
+        assert tables.best_of(made, "cmd", "page_faults") is None
+        assert Story(made)._against_best("time_s", "cmd")[0].endswith("glibc")
+        note = words.headline(made, "fast")
+        assert note.startswith("fast and glibc could not be compared")
 
 
 def test_without_glibc_the_first_other_is_the_base() -> None:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 from simulated import ARMS, RUNS, Machine, Stretches, arms, planted, search, trial
 
@@ -218,3 +219,18 @@ def test_nothing_is_said_of_a_default_that_was_not_compared() -> None:
 def test_who_is_best_is_so_among_those_measured() -> None:
     found = search(Machine(1, [1.0, 2.0, 2.0]), 1, runs=100)
     assert conclusion(found)[0] == "The default is as good as any that was measured."
+
+
+def test_many_looks_confirm_nothing_that_is_not_there() -> None:
+    """Equal arms, looked at after every eight duels until there were 160 of them."""
+    chance = np.random.default_rng(5)
+    confirmed = 0
+    for _ in range(200):
+        found = Search(arms(2), Machine(1, [1.0, 1.0]), parse_goal("time"), Limits())
+        margins = list(chance.normal(0, 0.02, 160))
+        for count in range(CONFIRMING_DUELS, len(margins) + 1, CONFIRMING_DUELS):
+            found.fresh = {found.leader: margins[:count]}
+            if found.confirmed:
+                confirmed += 1
+                break
+    assert confirmed <= 5

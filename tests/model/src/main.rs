@@ -497,6 +497,10 @@ fn show_trace(module: &str, base: usize) {
 fn explore(s: &'static Scenario) {
     let mut builder = loom::model::Builder::new();
     builder.max_branches = 20_000;
+    /* From the environment, of which nothing may cut a check short. */
+    builder.max_permutations = None;
+    builder.max_duration = None;
+    builder.checkpoint_file = None;
     builder.max_threads = loom::MAX_THREADS;
     builder.preemption_bound = if s.preemptions > 0 { Some(s.preemptions as usize) } else { None };
     builder.check(move || run_once(s));

@@ -3,7 +3,8 @@ const data = JSON.parse(document.getElementById("data").textContent);
 const dark = window.matchMedia("(prefers-color-scheme: dark)");
 const ink = name => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
 const config = {displayModeBar: false, responsive: true};
-const escaped = text => text.replace(/&/g, "&amp;").replace(/</g, "&lt;");
+/* Plotly takes some HTML in its texts, and in templates %{...} for a figure. */
+const escaped = text => text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/%\{/g, "%&#123;");
 
 function sizeText(count) {
   const units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
@@ -109,13 +110,13 @@ function drawFlame() {
     type: "icicle",
     level: String(level),
     ids: shown.map(String),
-    labels: shown.map(i => nodes.name[i]),
+    labels: shown.map(i => escaped(nodes.name[i])),
     parents: shown.map(i => nodes.parent[i] < 0 ? "" : String(nodes.parent[i])),
     values: shown.map(i => nodes.values[i][at]),
     branchvalues: "total",
     leaf: {opacity: 1},
     hovertemplate: shown.map(i => hover(one, i, whole)),
-    text: shown.map(i => fitted(nodes.name[i], width(i))),
+    text: shown.map(i => escaped(fitted(nodes.name[i], width(i)))),
     texttemplate: "%{text}",
     textfont: {family: "ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace", size: 12,
                color: dark.matches ? "#f6f4ef" : "#20160f"},

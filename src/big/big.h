@@ -44,9 +44,9 @@ struct big_counts {
     _Atomic size_t rest_bytes;  /* touched behind the ends of live blocks; changed by adding */
     _Atomic size_t fresh_bytes; /* ever taken from the region for want of cached ones */
     _Atomic size_t others; /* granules ever taken from other kinds of memory; changed by adding */
-    _Atomic size_t hits;   /* blocks ever served by a cached stretch that was long enough, ... */
-    _Atomic size_t
-        misses; /* ... and without the cache; changed by adding. What a stretch was made longer for counts as neither */
+    /* Blocks ever served by a cached stretch that was long enough, and without the cache (changed by adding). What a stretch was made
+     * longer for counts as neither. */
+    _Atomic size_t hits, misses;
 };
 
 extern struct big_counts hak_big __attribute__((visibility("hidden")));

@@ -320,12 +320,12 @@ static HAK_COLD void read_environment(void)
     static const char prefix[] = "HAKMEM_",
                       conf[] = "HAKMEM_CONF=", whale[] = "HKM_WHALE_CAPACITY=";
     hak_has_no_stderr = !os_is_open(STDERR_FILENO);
+    /* The former name of one counts least, wherever it stands. */
     for (char **e = environ; *e != NULL; e++) {
         if (strncmp(*e, conf, sizeof conf - 1) == 0)
             read_conf(*e + sizeof conf - 1);
         else if (strncmp(*e, whale, sizeof whale - 1) == 0 &&
-                 load_relaxed(&hak_option_sources.whale_capacity) ==
-                     OPTION_DEFAULT) /* a former name counts least */
+                 load_relaxed(&hak_option_sources.whale_capacity) == OPTION_DEFAULT)
             set_or_warn("environment", "whale_capacity", strlen("whale_capacity"),
                         *e + sizeof whale - 1, strlen(*e + sizeof whale - 1));
     }

@@ -17,12 +17,11 @@ struct numbers {
     size_t super_bytes; /* mapped for SuperSlabs */
     size_t ss_local;    /* blocks that came back to their slabs: what was taken and is not out */
     size_t supers_made; /* since the start: how often units needed stage 3 */
-    size_t supers_collapsed; /* likewise: those that were full and got a huge page */
-    size_t dirty_bytes;      /* free units that may have pages */
-    size_t big_cached;       /* freed big blocks with pages */
-    size_t big_hits,
-        big_misses;      /* since the start: big blocks that the cache had one for, and others */
-    size_t purged_bytes; /* likewise */
+    size_t supers_collapsed;     /* likewise: those that were full and got a huge page */
+    size_t dirty_bytes;          /* free units that may have pages */
+    size_t big_cached;           /* freed big blocks with pages */
+    size_t big_hits, big_misses; /* since the start: big blocks that it had one for, and others */
+    size_t purged_bytes;         /* likewise */
     size_t heap_lock_waits, shared_lock_waits; /* likewise */
     struct class_numbers {
         size_t blocks, slabs, magazine;

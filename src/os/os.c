@@ -142,9 +142,8 @@ void *os_share(size_t size)
         struct shmid_ds to = {.shm_perm = {.uid = (uid_t)getauxval(AT_EUID),
                                            .gid = (gid_t)getauxval(AT_EGID),
                                            .mode = 0400}};
-        (void)shmctl(
-            id, IPC_SET,
-            &to); /* from now on others may read it, unless they take another right first */
+        /* From now on others may read it, unless they take another right first. */
+        (void)shmctl(id, IPC_SET, &to);
     }
     errno = saved;
     return at == (void *)-1 ? NULL : at;

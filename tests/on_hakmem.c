@@ -6,6 +6,7 @@
 #endif
 #include <ctype.h>
 #include <dlfcn.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,17 +54,17 @@ static void read_settings(void)
 }
 
 /* "opt.name" of a variable that begins with the prefix. False: it is too long for one. */
-static int option_named(char *name, const char *variable, size_t length)
+static bool option_named(char *name, const char *variable, size_t length)
 {
     static const char kind[] = "opt.";
     size_t at = sizeof kind - 1, room = NAME_ROOM - sizeof kind;
     if (length > room)
-        return 0;
+        return false;
     memcpy(name, kind, at);
     for (size_t i = 0; i < length; i++)
         name[at++] = (char)tolower((unsigned char)variable[i]);
     name[at] = '\0';
-    return 1;
+    return true;
 }
 
 /* Those that are numbers as they stand. */

@@ -44,7 +44,7 @@ class Part(Enum):
     ALL = ("-LE", "^seldom$")
     SHORT = ("-LE", "^long$")
     LONG = ("-L", "^long$", "-LE", "^seldom$")
-    SELDOM = ("-L", "^seldom$")  # an hour and more each; they are long as well
+    SELDOM = ("-L", "^seldom$")  # many minutes or hours each; they are long as well
 
 
 NAME_ENDS = {Part.LONG: "-long", Part.SELDOM: "-seldom"}
@@ -148,8 +148,7 @@ class Suite:
         return steps
 
     def _parts(self) -> list[tuple[str, Part]]:
-        """The long tests of all but the release build come last but for what runs for hours, since
-        time may run out."""
+        """Which tests of which presets, in order: the longest last, since time may run out."""
         chosen = self.selection
         whole = Part.ALL if chosen.everything or chosen.filtered else Part.SHORT
         if chosen.everything and chosen.filtered:

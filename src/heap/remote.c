@@ -81,7 +81,7 @@ static HAK_COLD _Noreturn void die_written(const void *p)
 /* No address lies as high, but nearly everything that is none. */
 enum { ADDRESS_BITS = 48 };
 
-/* The node that this one is linked to. */
+/* The node that this one is linked to. Not through hidden(), which ends gcc 12 with an internal error here. */
 static struct block *next_of(struct block *node)
 {
     const struct block *memory = node_memory(node);

@@ -28,6 +28,8 @@ SKIPPED = 77
 PACKAGE = Path(__file__).resolve().parents[2] / "python"
 TIMEOUT_S = 120
 LIFE_MOST_S = 2.0
+WRITER_S = "3600"  # each is killed before
+PATIENT_TRIES = 10
 READERS_AT_ONCE = 2
 LIVE_MOST = 1 << 33  # far more than the stress program ever has
 # Of these more may have been found than there is, and a thread may cache blocks of others.
@@ -144,7 +146,7 @@ class Scene:
         self.environment = os.environ | {"PYTHONPATH": str(PACKAGE), "TMPDIR": str(scratch)}
 
     def writer(self) -> subprocess.Popen[bytes]:
-        command = [self.arguments.program, "--seconds", "60", "--slots", "256"]
+        command = [self.arguments.program, "--seconds", WRITER_S, "--slots", "256"]
         preload = {"LD_PRELOAD": self.arguments.library}
         quiet = subprocess.DEVNULL
         return subprocess.Popen(command, env=self.environment | preload, stdout=quiet, stderr=quiet)
@@ -173,8 +175,11 @@ class Scene:
         while not segments({writer.pid: math.inf}) and writer.poll() is None:
             time.sleep(0.01)
         command = [self.arguments.hakmem, "-m", "hakmem", "stats", "--json", str(writer.pid)]
-        reader = Reader(command, self.environment, wants_terminal=False)
-        problem = problem_of(reader)
+        for _ in range(PATIENT_TRIES):
+            reader = Reader(command, self.environment, wants_terminal=False)
+            problem = problem_of(reader)
+            if problem or reader.has_told:
+                break
         self.end(writer)
         self.counts["figures read"] += reader.has_told
         if problem or not reader.has_told:

@@ -414,14 +414,14 @@ METRICS = [
     ),
     Metric(
         "big_cache_hits",
-        "blocks above 1 MiB that a freed one was long enough for",
+        "blocks above 1 MiB that were taken from the freed ones",
         lambda n: n.words("big_cache")[CACHE_HITS],
         COUNTER,
         EVENTS,
     ),
     Metric(
         "big_cache_misses",
-        "blocks above 1 MiB that none was long enough for",
+        "blocks above 1 MiB that were made without a freed one",
         lambda n: n.words("big_cache")[CACHE_MISSES],
         COUNTER,
         EVENTS,

@@ -260,7 +260,9 @@ def modules_of(maps_text: str, build_ids: Mapping[int, str], pid: int = 0) -> tu
         if is_code or path.startswith("/"):
             shown = _shown(pid, f"{match[1]}-{match[2]}", path) if pid and path else ()
             place = str(inside(folder, as_named_inside(folder, path))) if other else ""
-            found.append(Module(start, end, offset, path, "", shown, place, is_code))
+            found.append(
+                Module(start, end, offset, path, shown=shown, place=place, is_code=is_code)
+            )
     return tuple(replace(module, build_id=file_ids.get(module.path, "")) for module in found)
 
 

@@ -24,7 +24,8 @@ from hakmem.tally import Tally, read_junit
 from hakmem.terminal import say
 
 # In the order of what each finds per minute; those that CMakePresets.json lacks are not run.
-PRESET_ORDER = (RELEASE, "asan", "ubsan", "tsan", "debug", "secure")
+SANITIZERS = ("asan", "ubsan", "tsan")
+PRESET_ORDER = (RELEASE, *SANITIZERS, "debug", "secure")
 PYTHON_SECTION = "python"
 PROGRAMS_SECTION = "programs"
 
@@ -140,15 +141,14 @@ class Suite:
             name = preset + NAME_ENDS.get(part, "")
             steps.append((name, partial(self._run_preset, preset, part)))
         if not self.selection.preset and not self.selection.filtered:
-            # All of the release build's take an hour: no time may be left for these then.
-            first = self.selection.everything
-            steps.insert(0 if first else 1, (PYTHON_SECTION, self._run_pytest))
-            if first and self._programs_script.exists():
+            steps.insert(1, (PYTHON_SECTION, self._run_pytest))
+            if self.selection.everything and self._programs_script.exists():
                 steps.insert(0, (PROGRAMS_SECTION, self._install_programs))
         return steps
 
     def _parts(self) -> list[tuple[str, Part]]:
-        """Which tests of which presets, in order: the longest last, since time may run out."""
+        """Which tests of which presets, in order: the longest last, since time may run out, but the
+        release build's before what the checked builds find."""
         chosen = self.selection
         whole = Part.ALL if chosen.everything or chosen.filtered else Part.SHORT
         if chosen.everything and chosen.filtered:
@@ -160,9 +160,15 @@ class Suite:
         others = [preset for preset in PRESET_ORDER if preset in known and preset != RELEASE]
         if not chosen.everything or chosen.filtered:
             return [(preset, whole) for preset in (RELEASE, *others)]
-        short = [(preset, Part.SHORT) for preset in others]
-        long = [(preset, Part.LONG) for preset in others]
-        return [(RELEASE, Part.ALL), *short, *long, (RELEASE, Part.SELDOM)]
+        at_once = [RELEASE, *(preset for preset in others if preset in SANITIZERS)]
+        later = [preset for preset in others if preset not in SANITIZERS]
+        return [
+            *((preset, Part.SHORT) for preset in at_once),
+            (RELEASE, Part.LONG),
+            *((preset, Part.SHORT) for preset in later),
+            *((preset, Part.LONG) for preset in others),
+            (RELEASE, Part.SELDOM),
+        ]
 
     @property
     def _programs_script(self) -> Path:

@@ -1,81 +1,12 @@
-/* Heaps of which most is free: when they gather their blocks, what that brings, and when free pages go back. */
-#include "one_class.h"
+/* Heaps of which most is free: when they gather their blocks, what that brings, and when free pages go back. Those whose threads
+ * sleep: test_hollow_asleep.c. */
+#include "hollow_heap.h"
 
-#include "control/options.h"
-#include "heap/hollow.h"
 #include "os/os.h"
 #include "pressure/pressure.h"
 #include "purge/purge.h"
 
-enum {
-    SIZE = 512,
-    BLOCKS = 32768, /* 16 MiB */
-    SURVIVES = 16,  /* one in so many */
-    PATIENCE_MS = 1000,
-    LEFT = BLOCKS / SURVIVES
-};
-
-static uint64_t now_ms = 1;
-static void *blocks[BLOCKS];
-static uint32_t class_at_hand;
-
-uint64_t __wrap_os_now_ms(void);
-uint64_t __wrap_os_now_ms(void)
-{
-    return now_ms;
-}
-
-/* As a refill would do at that time, when all that is purged at once has been. */
-static void look_after(uint64_t ms)
-{
-    now_ms += ms;
-    do {
-        lock_take(&heap->lock);
-        hollow_look(heap);
-        lock_release(&heap->lock);
-        now_ms += heap->hollow.purges != 0; /* purging takes its time */
-    } while (heap->hollow.purges != 0);
-}
-
-static const struct class_slabs *slabs(void)
-{
-    return &heap->classes[class_at_hand];
-}
-
-static bool gives(void)
-{
-    return magazine_of(heap, class_at_hand)->gives;
-}
-
-static void fill_first(size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        if (blocks[i] == NULL)
-            memset(blocks[i] = alloc(class_at_hand), 'x', SIZE);
-    }
-}
-
-static void fill(void)
-{
-    fill_first(BLOCKS);
-}
-
-static void hollow_out_but(size_t one_in)
-{
-    for (size_t i = 0; i < BLOCKS; i++) {
-        if (i % one_in != 0 && blocks[i] != NULL) {
-            release(blocks[i]);
-            blocks[i] = NULL;
-        }
-    }
-    check_books(class_at_hand);
-}
-
-/* In each slab some blocks stay. */
-static void hollow_out(void)
-{
-    hollow_out_but(SURVIVES);
-}
+enum { LEFT = BLOCKS / SURVIVES };
 
 static void replace_each(size_t times)
 {
@@ -83,30 +14,6 @@ static void replace_each(size_t times)
         release(blocks[i % BLOCKS]);
         blocks[i % BLOCKS] = alloc(class_at_hand);
     }
-}
-
-static int full_heap(void **state)
-{
-    class_at_hand = class_for(SIZE);
-    hak_options.hollow_time = PATIENCE_MS;
-    if (make_heap(state) != 0)
-        return -1;
-    heap->hollow = (struct hollow){0};
-    fill();
-    return 0;
-}
-
-static int no_heap(void **state)
-{
-    for (size_t i = 0; i < BLOCKS; i++) {
-        if (blocks[i] != NULL)
-            release(blocks[i]);
-        blocks[i] = NULL;
-    }
-    look_after(PATIENCE_MS);
-    assert_false(gives());
-    give_all_back(class_at_hand);
-    return abandon_heap(state);
 }
 
 static void only_what_has_been_hollow_for_long_gathers(void **state)
@@ -395,127 +302,12 @@ static void what_was_missed_is_purged_later(void **state)
     }
 }
 
-static void tend_after(uint64_t ms)
-{
-    now_ms += ms;
-    while (hollow_tend(NULL))
-        ;
-}
-
-/* As another thread does it. */
-static void a_heap_whose_thread_sleeps_is_purged(void **state)
-{
-    (void)state;
-    uint64_t times = counted(heap, COUNTER_hollow);
-    look_after(100);
-    hollow_out();
-    tend_after(PATIENCE_MS - 1);
-    tend_after(100); /* now it sleeps */
-    tend_after(PATIENCE_MS - 1);
-    assert_int_equal(slabs()->purged, 0);
-    tend_after(100);
-    assert_true(slabs()->purged > slabs()->touched / 3);
-    assert_int_equal(counted(heap, COUNTER_hollow), times + 1);
-    assert_false(gives());
-    check_books(class_at_hand);
-    for (size_t i = 0; i < BLOCKS; i += SURVIVES)
-        assert_at(((char *)blocks[i])[SIZE - 1] == 'x', i);
-}
-
-static void a_heap_whose_thread_is_awake_is_left_to_it(void **state)
-{
-    (void)state;
-    hollow_out();
-    for (int i = 0; i < 8; i++) {
-        tend_after(PATIENCE_MS - 100);
-        assert_false(gives());
-        heap->hollow.since_ms = 0; /* its own looks begin anew */
-        look_after(100);
-    }
-    assert_int_equal(slabs()->purged, 0);
-}
-
-/* It fell asleep while it gathered. */
-static void what_a_sleeping_thread_gathered_is_gone_on_with(void **state)
-{
-    (void)state;
-    hollow_out();
-    look_after(100);
-    look_after(PATIENCE_MS);
-    assert_true(gives());
-    tend_after(PATIENCE_MS);
-    assert_true(slabs()->purged != 0 && !gives());
-    check_books(class_at_hand);
-}
-
-/* The clock is read when its lock is there to be had, and the owner may have looked until then. */
-static void a_heap_looked_at_later_than_now_is_awake(void **state)
-{
-    (void)state;
-    hollow_out();
-    heap->hollow.looked_ms = heap->hollow.since_ms = now_ms + PATIENCE_MS / 2;
-    tend_after(PATIENCE_MS / 4);
-    tend_after(100);
-    assert_int_equal(slabs()->purged, 0);
-}
-
-/* A program's thread has other things to do; the worker has not. */
-static void purging_by_threads_of_the_program_takes_its_time(void **state)
-{
-    (void)state;
-    hollow_out();
-    tend_after(PATIENCE_MS);
-    now_ms += PATIENCE_MS;
-    struct heap other = {0};
-    int steps = 0;
-    while (hollow_tend(&other))
-        steps++;
-    assert_in_range(steps, 2, 16);
-    assert_true(heap->hollow.purges != 0);
-    for (uint64_t begun = now_ms; heap->hollow.purges != 0; now_ms++) {
-        (void)hollow_tend(&other);
-        assert_true(now_ms - begun < 60000);
-    }
-    assert_true(slabs()->purged > slabs()->touched / 3);
-    check_books(class_at_hand);
-}
-
-static void purging_waits_for_longer_where_it_changes_little(void **state)
-{
-    (void)state;
-    hollow_out_but(SURVIVES / 4); /* a block in every page */
-    tend_after(PATIENCE_MS);      /* now it sleeps */
-    for (uint32_t patience = PATIENCE_MS; patience <= 4 * PATIENCE_MS; patience *= 2) {
-        uint64_t times = counted(heap, COUNTER_hollow);
-        tend_after(patience - 100);
-        assert_int_equal(counted(heap, COUNTER_hollow), times);
-        tend_after(100);
-        assert_int_equal(counted(heap, COUNTER_hollow), times + 1);
-    }
-}
-
-enum { OTHERS = 20 };
-
-static void a_heap_behind_many_others_has_its_turn(void **state)
-{
-    (void)state;
-    struct heap *others[OTHERS]; /* the newest come first */
-    for (int i = 0; i < OTHERS; i++)
-        assert_non_null(others[i] = registry_attach());
-    hollow_out();
-    for (int i = 0; i < 4 * PATIENCE_MS / 100; i++)
-        tend_after(100);
-    for (int i = 0; i < OTHERS; i++)
-        registry_abandon(others[i]);
-    assert_true(slabs()->purged != 0);
-}
-
 static void refills_and_flushes_look(void **state)
 {
     (void)state;
     hollow_out();
     for (int i = 0; i < 40 && !gives(); i++) {
-        now_ms += 100;
+        clock_ms += 100;
         for (size_t j = 0; j < BLOCKS; j += 2 * SURVIVES)
             release(blocks[j]);
         for (size_t j = 0; j < BLOCKS; j += 2 * SURVIVES)
@@ -529,22 +321,10 @@ static void samples_look(void **state)
     (void)state;
     hollow_out();
     for (int i = 0; i < 40 * HOLLOW_LOOK_EVERY && !gives(); i++) {
-        now_ms += 100;
+        clock_ms += 100;
         hollow_look_unlocked(heap);
     }
     assert_true(gives());
-}
-
-/* Somebody works on it. */
-static void a_heap_that_is_locked_is_passed_over(void **state)
-{
-    (void)state;
-    hollow_out();
-    tend_after(PATIENCE_MS);
-    lock_take(&heap->lock);
-    tend_after(2 * PATIENCE_MS);
-    lock_release(&heap->lock);
-    assert_int_equal(slabs()->purged, 0);
 }
 
 static void gather(void)
@@ -580,7 +360,7 @@ static void where_all_is_freed_gathering_ends(void **state)
     inbox_drain(heap, false);
     lock_release(&heap->lock);
     assert_false(hollow_may_be());
-    now_ms += PATIENCE_MS;
+    clock_ms += PATIENCE_MS;
     refill_again_and_again();
     assert_false(gives());
     assert_false(heap->hollow.gathers);
@@ -591,7 +371,7 @@ static void with_a_time_of_zero_gathering_ends(void **state)
     (void)state;
     gather();
     hak_options.hollow_time = 0;
-    now_ms += 100;
+    clock_ms += 100;
     refill_again_and_again();
     assert_false(gives());
     hak_options.hollow_time = PATIENCE_MS;
@@ -624,21 +404,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(slabs_with_holes_go_back_without_pages, full_heap, no_heap),
         cmocka_unit_test_setup_teardown(slabs_with_holes_are_adopted_with_them, full_heap, no_heap),
         cmocka_unit_test_setup_teardown(what_was_missed_is_purged_later, full_heap, no_heap),
-        cmocka_unit_test_setup_teardown(a_heap_whose_thread_sleeps_is_purged, full_heap, no_heap),
-        cmocka_unit_test_setup_teardown(a_heap_whose_thread_is_awake_is_left_to_it, full_heap,
-                                        no_heap),
-        cmocka_unit_test_setup_teardown(what_a_sleeping_thread_gathered_is_gone_on_with, full_heap,
-                                        no_heap),
-        cmocka_unit_test_setup_teardown(a_heap_looked_at_later_than_now_is_awake, full_heap,
-                                        no_heap),
-        cmocka_unit_test_setup_teardown(purging_by_threads_of_the_program_takes_its_time, full_heap,
-                                        no_heap),
-        cmocka_unit_test_setup_teardown(purging_waits_for_longer_where_it_changes_little, full_heap,
-                                        no_heap),
-        cmocka_unit_test_setup_teardown(a_heap_behind_many_others_has_its_turn, full_heap, no_heap),
         cmocka_unit_test_setup_teardown(refills_and_flushes_look, full_heap, no_heap),
         cmocka_unit_test_setup_teardown(samples_look, full_heap, no_heap),
-        cmocka_unit_test_setup_teardown(a_heap_that_is_locked_is_passed_over, full_heap, no_heap),
         cmocka_unit_test_setup_teardown(where_all_is_freed_gathering_ends, full_heap, no_heap),
         cmocka_unit_test_setup_teardown(with_a_time_of_zero_gathering_ends, full_heap, no_heap),
         cmocka_unit_test_setup_teardown(with_a_time_of_zero_nothing_is_done, full_heap, no_heap),

@@ -6,7 +6,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "python"))
 
-from hakmem.insight.numbers import counter_texts  # noqa: E402
+from hakmem.insight.metric_table import counter_texts  # noqa: E402
 from hakmem.insight.option_table import Option, options  # noqa: E402
 
 __all__ = ["HOW_TO_SET", "ROOT", "Option", "counters", "options"]

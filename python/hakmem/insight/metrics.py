@@ -11,16 +11,16 @@ from prometheus_client.registry import Collector
 
 from hakmem.errors import HakmemError
 from hakmem.insight.look import Seen
-from hakmem.insight.numbers import (
+from hakmem.insight.metric_table import (
     CLASS_METRICS,
     COUNTER,
     THREAD_METRICS,
     ClassMetric,
     Metric,
-    Numbers,
     ThreadMetric,
     unit_of,
 )
+from hakmem.insight.numbers import Numbers
 from hakmem.terminal import in_one_line
 
 PREFIX = "hakmem_"

@@ -12,7 +12,8 @@ from pathlib import Path
 from hakmem.insight.area import OBJECT, Area, Row, Saved, clock_ms, number, numbers
 from hakmem.insight.attaching import area_of, mapped_name, program_of
 from hakmem.insight.confidence import FEW, Interval, Sampled, of_samples, of_total
-from hakmem.insight.numbers import is_peak_now, numbers_of
+from hakmem.insight.metric_table import is_peak_now
+from hakmem.insight.numbers import numbers_of
 from hakmem.insight.option_table import written
 from hakmem.insight.processes import status
 from hakmem.insight.roots import as_named_inside, inside, is_elsewhere

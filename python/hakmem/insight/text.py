@@ -1,4 +1,4 @@
-"""Figures as text and as plain data for JSON; both follow the table of numbers.py."""
+"""Figures as text and as plain data for JSON; both follow the table of metric_table.py."""
 
 from collections.abc import Iterable
 from dataclasses import asdict
@@ -10,8 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 from hakmem.insight.look import Listed
+from hakmem.insight.metric_table import CLASS_METRICS, THREAD_METRICS, Metric
 from hakmem.insight.narrow import Fitted
-from hakmem.insight.numbers import CLASS_METRICS, THREAD_METRICS, Metric, Numbers, SizeClass
+from hakmem.insight.numbers import Numbers, SizeClass
 from hakmem.insight.option_table import written
 from hakmem.insight.words import count_text, size_text, time_text
 

@@ -1,11 +1,11 @@
-"""docs/insight/metrics.md names every metric, in the words of the tables of numbers.py."""
+"""docs/insight/metrics.md names every metric, in the words of the tables of metric_table.py."""
 
 from collections.abc import Iterable
 
 from conftest import ROOT
 from synthetic_area import COUNTERS
 
-from hakmem.insight.numbers import (
+from hakmem.insight.metric_table import (
     CLASS_METRICS,
     COUNTER,
     THREAD_METRICS,

@@ -10,7 +10,8 @@ from synthetic_area import COUNTERS, shown, source
 
 from hakmem.insight.area import load
 from hakmem.insight.attaching import attach
-from hakmem.insight.numbers import METRICS, Numbers, counter_texts, metric_table, numbers_of
+from hakmem.insight.metric_table import METRICS, counter_texts, metric_table
+from hakmem.insight.numbers import Numbers, numbers_of
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from synthetic_area import COUNTERS, shown
 from hakmem.cli import main
 from hakmem.errors import HakmemError
 from hakmem.insight.look import Targets
-from hakmem.insight.numbers import CLASS_METRICS, COUNTER, THREAD_METRICS, metric_table
+from hakmem.insight.metric_table import CLASS_METRICS, COUNTER, THREAD_METRICS, metric_table
 from hakmem.insight.processes import command_line
 from hakmem.insight.serve import address_of
 

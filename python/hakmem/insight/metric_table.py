@@ -349,11 +349,9 @@ METRICS = [
 
 CLASS_METRICS = [
     # Rows are read while they change.
+    ClassMetric("class_live_bytes", "blocks the program holds", lambda c: c.blocks_shown * c.size),
     ClassMetric(
-        "class_live_bytes", "blocks the program holds", lambda c: max(0, c.blocks) * c.size
-    ),
-    ClassMetric(
-        "class_live_blocks", "number of blocks the program holds", lambda c: max(0, c.blocks)
+        "class_live_blocks", "number of blocks the program holds", lambda c: c.blocks_shown
     ),
     ClassMetric("class_magazine_bytes", "blocks in magazines", lambda c: c.magazine * c.size),
     ClassMetric(

@@ -42,7 +42,13 @@ class SizeClass:
 
     @property
     def blocks(self) -> int:
+        """That the program holds. Below 0 where magazines changed while they were read: what is
+        one too few here is one too many elsewhere, so this is what sums are made of."""
         return self.used - self.magazine
+
+    @property
+    def blocks_shown(self) -> int:
+        return max(0, self.blocks)
 
     @property
     def free_bytes(self) -> int:

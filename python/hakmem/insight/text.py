@@ -103,7 +103,7 @@ def by_waste(n: Numbers) -> list[SizeClass]:
 def class_row(c: SizeClass) -> tuple[str, ...]:
     """What CLASS_TITLES names."""
     return (
-        *(f"{c.size:,}", f"{c.blocks:,}", size_text(c.blocks * c.size)),
+        *(f"{c.size:,}", f"{c.blocks_shown:,}", size_text(c.blocks_shown * c.size)),
         *(size_text(c.magazine * c.size), size_text(c.free_bytes), size_text(c.slab_bytes)),
     )
 

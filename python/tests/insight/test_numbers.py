@@ -12,6 +12,7 @@ from hakmem.insight.area import load
 from hakmem.insight.attaching import attach
 from hakmem.insight.metric_table import METRICS, counter_texts, metric_table
 from hakmem.insight.numbers import Numbers, numbers_of
+from hakmem.insight.text import class_row
 
 
 @pytest.fixture
@@ -45,6 +46,7 @@ def test_nothing_lives_less_than_not_at_all(of_file: Numbers) -> None:
     numbers = replace(of_file, classes=late)
     assert (numbers["small_bytes"], numbers["small_blocks"]) == (0, 0)
     assert numbers["live_bytes"] >= 0
+    assert {class_row(one)[1:3] for one in numbers.classes} == {("0", "0 B")}
 
 
 def test_heaps_that_are_not_of_one_moment_have_no_less_than_nothing(tmp_path: Path) -> None:

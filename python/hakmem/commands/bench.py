@@ -17,6 +17,7 @@ from hakmem.written import STDOUT, try_file
 
 if TYPE_CHECKING:
     from hakmem.commands.output import Targets
+    from hakmem.lab.execute import Executor
     from hakmem.lab.layers import LayerProfile
     from hakmem.lab.model import Arm, Case, Results
 
@@ -331,7 +332,9 @@ def _layers(choice: Choice, name: str, targets: Targets, command: str) -> int:
     """The layer profile of one benchmark, under hakmem and glibc or under what --arms names."""
     from rich.console import Console
 
+    from hakmem.lab.execute import Executor, cache_folder, ensure_launcher
     from hakmem.lab.host import describe_host
+    from hakmem.lab.layercounts import obstacle
     from hakmem.lab.layers import layer_table
     from hakmem.lab.model import Results
     from hakmem.lab.session import now
@@ -340,21 +343,27 @@ def _layers(choice: Choice, name: str, targets: Targets, command: str) -> int:
     if case is None:
         raise HakmemError(f"--layers {name}: no benchmark of that name")
     arms, subject, base = _arms(choice)
+    without = obstacle(case)
+    if without:
+        say(f"instructions are not counted by layer: {without}")
+    executor = None if without else Executor(ensure_launcher(cache_folder(choice.clone)))
     profiles = []
     for arm in arms:
         if choice.arms is not None or arm.name in (subject, base):
-            profiles.append(_layer_profile(case, arm))
+            profiles.append(_layer_profile(case, arm, executor))
             Console(stderr=targets.take_stdout).print(layer_table(profiles[-1]))
     sections = {"layers": [profile.as_json() for profile in profiles]}
     targets.write(Results(describe_host(), now(), command, sections=sections), "layers")
     return 0
 
 
-def _layer_profile(case: Case, arm: Arm) -> LayerProfile:
+def _layer_profile(case: Case, arm: Arm, executor: Executor | None) -> LayerProfile:
+    """With instructions, if there is what counts them."""
     import os
     import tempfile
 
     from hakmem.lab.execute import environment_for
+    from hakmem.lab.layercounts import count_layers
     from hakmem.lab.layers import profile_layers
 
     with tempfile.TemporaryDirectory(prefix="hakmem-layers-") as place:
@@ -366,4 +375,5 @@ def _layer_profile(case: Case, arm: Arm) -> LayerProfile:
             name=arm.name,
             folder=folder,
             prepare=partial(case.prepare, folder) if case.prepare else None,
+            count=partial(count_layers, case, arm, executor) if executor else None,
         )

@@ -18,6 +18,7 @@ from rich.table import Table
 from scipy.stats import binomtest
 
 from hakmem.errors import HakmemError
+from hakmem.lab.layercounts import LayerCount
 from hakmem.lab.layermap import LAYERS, Locator
 from hakmem.lab.sampling import perf_obstacle, sample
 
@@ -26,6 +27,8 @@ FEW_SAMPLES = 400
 # Two runs of one command differ by less than this.
 MUCH_APART = 1.25
 TOP_FUNCTIONS = 10
+# For each operation; a layer with fewer, and no sample, is not shown.
+LEAST_INSTRUCTIONS = 0.05
 HUGE_PAGE = 2 << 20
 CALIBRATION_BYTES = 64 << 20
 CALIBRATION_ROUNDS = 5
@@ -42,6 +45,9 @@ class LayerShare:
     high: float
     seconds: float
     ns_per_op: float | None
+    # Simulated, of a run of its own; None where they are not counted, as in the kernel.
+    instructions_per_op: float | None = None
+    d1_misses_per_op: float | None = None
 
 
 @dataclass(frozen=True)
@@ -96,12 +102,14 @@ def profile_layers(
     name: str = "",
     folder: Path | None = None,
     prepare: Callable[[], None] | None = None,
+    count: Callable[[Locator], Mapping[str, LayerCount]] | None = None,
 ) -> LayerProfile:
     """Runs the command twice, plainly and sampled.
 
     `library` is the allocator's file, None for glibc's own malloc. A given `environment` is the
     program's whole one and has to preload it; without one, ours serves and it is preloaded.
-    `folder` is where the command is started and `prepare` what is called before each run.
+    `folder` is where the command is started and `prepare` what is called before each run. `count`
+    counts instructions by layer.
     """
     obstacle = perf_obstacle()
     if obstacle:
@@ -115,6 +123,7 @@ def profile_layers(
         sampling = sample(command, settings, Path(scratch) / "perf.data", folder)
     locator = Locator(library)
     places = locator.place_all(sampling.stacks)
+    counted, uncounted = _counted(count, locator)
     counts = Counter(key for key, _ in places)
     cpu_s = len(places) / sampling.frequency
     if not sampling.sees_kernel:
@@ -126,15 +135,28 @@ def profile_layers(
         allocator=name or (library.name.partition(".")[0] if library else "glibc"),
         samples=len(places),
         cpu_s=cpu_s,
-        layers=_shares(counts, cpu_s, plain.ops),
+        layers=_shares(counts, cpu_s, plain.ops, counted),
         functions=_functions(places, sum(counts.values())),
         plain=plain,
         fault_cost=measure_fault_cost(),
         notes=[
             *_notes(len(places), sampling.sees_kernel, plain.user_s + plain.sys_s, cpu_s),
             *locator.notes,
+            *uncounted,
         ],
     )
+
+
+def _counted(
+    count: Callable[[Locator], Mapping[str, LayerCount]] | None, locator: Locator
+) -> tuple[Mapping[str, LayerCount], list[str]]:
+    """By layer, or a note why not: some allocators do not start under valgrind."""
+    if count is None:
+        return {}, []
+    try:
+        return count(locator), []
+    except HakmemError as error:
+        return {}, [f"Instructions are not counted by layer: {error}."]
 
 
 def _own_environment(library: Path | None) -> dict[str, str]:
@@ -204,11 +226,14 @@ def read_counters(files: Iterable[Path]) -> dict[str, int]:
     return dict(total)
 
 
-def _shares(counts: Counter[str], cpu_s: float, ops: int | None) -> list[LayerShare]:
+def _shares(
+    counts: Counter[str], cpu_s: float, ops: int | None, counted: Mapping[str, LayerCount]
+) -> list[LayerShare]:
     total = sum(counts.values())
     shares = []
     for layer in LAYERS:
-        if not counts[layer.key]:
+        exact = counted.get(layer.key)
+        if not counts[layer.key] and (exact is None or exact.instructions < LEAST_INSTRUCTIONS):
             continue
         share = counts[layer.key] / total
         interval = binomtest(counts[layer.key], total).proportion_ci(CONFIDENCE, "wilson")
@@ -222,6 +247,8 @@ def _shares(counts: Counter[str], cpu_s: float, ops: int | None) -> list[LayerSh
                 high=float(interval.high),
                 seconds=seconds,
                 ns_per_op=seconds * 1e9 / ops if ops else None,
+                instructions_per_op=exact.instructions if exact else None,
+                d1_misses_per_op=exact.d1_misses if exact else None,
             )
         )
     return shares
@@ -287,6 +314,29 @@ def _fill_time(address: int) -> float:
     return time.thread_time() - started
 
 
+@dataclass(frozen=True)
+class Column:
+    title: str
+    text: Callable[[LayerShare], str]
+    style: str = ""
+    per_op: bool | None = None  # only where the number of operations is known, or is not
+
+
+def _figure(value: float | None, form: str) -> str:
+    return "" if value is None else format(value, form)
+
+
+# Of a column in which nothing stands nothing is shown.
+COLUMNS = (
+    Column("share", lambda layer: f"{layer.share:.1%}"),
+    Column("95 %", lambda layer: f"{layer.low:.1%} .. {layer.high:.1%}", style="dim"),
+    Column("seconds", lambda layer: f"{layer.seconds:.3f}", per_op=False),
+    Column("ns\nper op", lambda layer: _figure(layer.ns_per_op, ".1f"), per_op=True),
+    Column("instr.\nper op", lambda layer: _figure(layer.instructions_per_op, ".1f")),
+    Column("D1 misses\nper op", lambda layer: _figure(layer.d1_misses_per_op, ".3f")),
+)
+
+
 def layer_table(profile: LayerProfile) -> Table:
     """The profile for a terminal."""
     table = Table(
@@ -296,22 +346,12 @@ def layer_table(profile: LayerProfile) -> Table:
         caption_justify="left",
     )
     table.add_column("layer")
-    table.add_column("share", justify="right")
-    table.add_column("95 %", justify="right", style="dim")
-    table.add_column("seconds", justify="right")
-    per_op = any(layer.ns_per_op is not None for layer in profile.layers)
-    if per_op:
-        table.add_column("ns per op", justify="right")
+    per_op = profile.plain.ops is not None
+    shown = [c for c in COLUMNS if c.per_op in (None, per_op) and any(map(c.text, profile.layers))]
+    for column in shown:
+        table.add_column(column.title, justify="right", style=column.style, no_wrap=True)
     for layer in profile.layers:
-        cells = [
-            layer.label,
-            f"{layer.share:.1%}",
-            f"{layer.low:.1%} to {layer.high:.1%}",
-            f"{layer.seconds:.3f}",
-        ]
-        if layer.ns_per_op is not None:
-            cells.append(f"{layer.ns_per_op:.1f}")
-        table.add_row(*cells)
+        table.add_row(layer.label, *(column.text(layer) for column in shown))
     return table
 
 

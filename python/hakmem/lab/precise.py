@@ -25,7 +25,7 @@ METRICS = ("instructions_per_op", "d1_misses_per_op", "malloc_instructions_per_o
 # Lines of a callgrind file: whose code follows, what one place in it cost, and a call, behind
 # which stands what was spent in there.
 OBJECT_LINE = re.compile(r"ob=\((\d+)\)(?: (.*))?")
-COST_LINE = re.compile(r"[-+*]?\d* (\d+)")
+COST_LINE = re.compile(r"([-+*]?(?:0x)?[0-9a-f]*) (\d+(?: \d+)*)")
 
 # Told how many of the runs are done, of how many, and which case it was.
 Advance = Callable[[int, int, str], None]
@@ -88,12 +88,23 @@ def _rows(case: Case, arm: Arm, executor: Executor) -> list[Row]:
 
 
 def _count(case: Case, words: Sequence[str], arm: Arm, executor: Executor) -> Count:
+    ops, text = run_counted(case, words, arm, executor)
+    events = dict(_events(text))
+    outside = events["Ir"] - instructions_in(text, Path(case.command[0]).name)
+    return Count(events["Ir"], events["D1mr"] + events["D1mw"], ops, outside)
+
+
+def run_counted(
+    case: Case, words: Sequence[str], arm: Arm, executor: Executor, more: Sequence[str] = ()
+) -> tuple[int, str]:
+    """Runs a case with these arguments under callgrind, which has `more` of its own: the number of
+    operations, and what callgrind wrote."""
     short = replace(case, command=(case.command[0], *words), timeout_s=TIMEOUT_S)
     with scratch_folder() as place:
         folder = place / "run"
         folder.mkdir()
         profile = place / "callgrind"
-        valgrind = ["valgrind", "--quiet", "--tool=callgrind", "--cache-sim=yes", *CACHES]
+        valgrind = ["valgrind", "--quiet", "--tool=callgrind", "--cache-sim=yes", *CACHES, *more]
         outcome = executor.launch(
             short,
             arm,
@@ -106,29 +117,38 @@ def _count(case: Case, words: Sequence[str], arm: Arm, executor: Executor) -> Co
         ops = OPS_LINE.search(outcome.output)
         if ops is None or not profile.exists():
             raise HakmemError("under callgrind: no result")
-        text = profile.read_text(encoding="utf-8", errors="replace")
-    events = dict(_events(text))
-    outside = events["Ir"] - instructions_in(text, Path(case.command[0]).name)
-    return Count(events["Ir"], events["D1mr"] + events["D1mw"], int(ops[1]), outside)
+        return int(ops[1]), profile.read_text(encoding="utf-8", errors="replace")
 
 
 def instructions_in(profile: str, file: str) -> int:
     """Those that a callgrind file says were executed in the code of one file, without calls."""
+    costs = own_costs(profile)
+    return sum(counts[0] for object_, _, counts in costs if Path(object_).name == file)
+
+
+def own_costs(profile: str) -> Iterator[tuple[str, str, list[int]]]:
+    """Of each line of a callgrind file that is no call's: the object, the position as it is
+    written, and the counts in the order of event_names, of which zeros at the end are left out."""
     names: dict[str, str] = {}
-    inside = called = False
-    count = 0
+    current = ""
+    called = False
     for line in profile.splitlines():
         if match := OBJECT_LINE.fullmatch(line):
             # A name is written out where it comes first, and then only its number.
-            names.setdefault(match[1], match[2] or "")
-            inside = Path(names[match[1]]).name == file
+            current = names.setdefault(match[1], match[2] or "")
         elif line.startswith("cob="):
             number, _, name = line.removeprefix("cob=(").partition(")")
             names.setdefault(number, name.strip())
-        elif match := COST_LINE.match(line):
-            count += int(match[1]) if inside and not called else 0
+        elif not called and (match := COST_LINE.fullmatch(line)):
+            yield current, match[1], [int(word) for word in match[2].split()]
         called = line.startswith("calls=")
-    return count
+
+
+def event_names(profile: str) -> list[str]:
+    found = re.search(r"^events: (.*)$", profile, re.MULTILINE)
+    if found is None:
+        raise HakmemError("under callgrind: unreadable counts")
+    return found[1].split()
 
 
 def _check(outcome: Outcome) -> None:
@@ -142,8 +162,7 @@ def _check(outcome: Outcome) -> None:
 
 def _events(profile: str) -> Iterator[tuple[str, int]]:
     """The totals of a callgrind file, by the names its header gives to the columns."""
-    names = re.search(r"^events: (.*)$", profile, re.MULTILINE)
     totals = re.search(r"^(?:totals|summary): (.*)$", profile, re.MULTILINE)
-    if names is None or totals is None:
+    if totals is None:
         raise HakmemError("under callgrind: unreadable counts")
-    yield from zip(names[1].split(), map(int, totals[1].split()), strict=False)
+    yield from zip(event_names(profile), map(int, totals[1].split()), strict=False)

@@ -1,6 +1,7 @@
 """What the report shows, worked out from results; plots.py and the template only show it."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -36,6 +37,12 @@ HEADINGS = {
 }
 INKS = {Verdict.BETTER: "good", Verdict.WORSE: "bad", Verdict.CANNOT_TELL: "soft"}
 GROUPS = {"benchmark": "Benchmarks", "program": "Real programs", "command": "Commands"}
+# Of a layer.
+LAYER_FIGURES: dict[str, Callable[[float], str]] = {
+    "share": lambda share: _percent(share),
+    "instructions_per_op": "{:.1f}".format,
+    "d1_misses_per_op": "{:.3f}".format,
+}
 # Functions with less of the time are not named.
 WORTH_NAMING = 0.01
 NOTHING = "\N{EN DASH}"
@@ -271,17 +278,30 @@ class Story:
             for entry in self.layer_profiles
         ]
 
-    def layer_rows(self) -> list[tuple[str, str, list[str]]]:
-        """Layer's key and label, and each profile's share of it."""
-        shares = [
-            {part["key"]: part["share"] for part in entry["layers"]}
-            for entry in self.layer_profiles
-        ]
+    def _layer_columns(self) -> list[tuple[str, dict[str, Any]]]:
+        """Which figure of the layers, and whose: shares, and what was counted."""
+        parts = [part for entry in self.layer_profiles for part in entry["layers"]]
+        figures = [key for key in LAYER_FIGURES if any(part.get(key) is not None for part in parts)]
+        return [(key, entry) for key in figures for entry in self.layer_profiles]
+
+    def layer_headings(self) -> list[str]:
         return [
-            (layer.key, layer.label, [_percent(one.get(layer.key)) for one in shares])
-            for layer in LAYERS
-            if any(layer.key in one for one in shares)
+            f"{entry['allocator']}, {HEADINGS[key]}" if key in HEADINGS else entry["allocator"]
+            for key, entry in self._layer_columns()
         ]
+
+    def layer_rows(self) -> list[tuple[str, str, list[str]]]:
+        """Layer's key and label, and what stands below layer_headings."""
+        rows = []
+        for layer in LAYERS:
+            cells = [
+                LAYER_FIGURES[key](part[key]) if part and part.get(key) is not None else ""
+                for key, entry in self._layer_columns()
+                for part in [next((p for p in entry["layers"] if p["key"] == layer.key), None)]
+            ]
+            if any(cells):
+                rows.append((layer.key, layer.label, cells))
+        return rows
 
     def layer_lines(self) -> list[str]:
         """What stands below the layers: samples, faults and their price, the busiest functions."""
@@ -412,8 +432,8 @@ def _range(found: Comparison) -> str:
     return f"{_times(found.low)} to {_times(found.high)}"
 
 
-def _percent(share: float | None) -> str:
-    return "" if share is None else f"{share:.1%}".replace("%", " %")
+def _percent(share: float) -> str:
+    return f"{share:.1%}".replace("%", " %")
 
 
 def _minutes(seconds: float | None) -> str:

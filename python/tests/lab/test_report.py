@@ -142,6 +142,21 @@ def test_a_layer_profile_alone_is_a_page() -> None:
     assert {link[1:] for link in found.links} <= set(found.ids)
 
 
+def test_what_was_counted_of_layers_stands_beside_their_shares() -> None:
+    results = Results({}, "2026-01-01T00:00:00+00:00", "hakmem bench --layers x")
+    entry, other = layer_entry("hakmem", 1.0), layer_entry("glibc", 1.4)
+    entry["layers"][4] |= {"instructions_per_op": 34.25, "d1_misses_per_op": 0.0125}
+    results.sections["layers"] = [entry, other]
+    story = Story(results)
+    counted = ["instructions per op", "L1 misses per op"]
+    expected = [f"{name}, {title}" for title in counted for name in ("hakmem", "glibc")]
+    assert story.layer_headings() == ["hakmem", "glibc", *expected]
+    rows = {key: cells for key, _, cells in story.layer_rows()}
+    assert rows["entry"] == ["12.0 %", "", "34.2", "", "0.013", ""]
+    assert rows["program"] == ["55.0 %", "55.0 %", "", "", "", ""]
+    assert "34.2" in Page(page(results)).text
+
+
 def test_two_builds_are_a_page_too() -> None:
     results = suite_results(broken=False)
     results.rows = [r for r in results.rows if r.allocator in ("hakmem", "mimalloc2")]

@@ -17,6 +17,8 @@ from hakmem.lab.model import Arm, Case
 from hakmem.lab.precise import can_be_precise, event_names, own_costs, run_counted
 from hakmem.lab.sampling import Frame, Stack
 
+# Code in sections that valgrind does not know, as tcmalloc's is.
+NO_FILE = "???"
 # Positions are addresses in the object's file, written out.
 BY_ADDRESS = ("--dump-instr=yes", "--dump-line=no", "--compress-pos=no")
 
@@ -82,6 +84,8 @@ def sums_by_layer(profile: str, locator: Locator) -> Mapping[str, Sums]:
         misses = events.get("D1mr", 0) + events.get("D1mw", 0)
         at[Frame("", file, int(position, 16))].add(Sums(events.get("Ir", 0), misses))
     found: defaultdict[str, Sums] = defaultdict(Sums)
+    for frame in [frame for frame in at if frame.file == NO_FILE]:
+        found[locator.of_no_file].add(at.pop(frame))
     places = locator.place_all([Stack((), frame) for frame in at])
     for (key, _), sums in zip(places, at.values(), strict=True):
         found[key].add(sums)

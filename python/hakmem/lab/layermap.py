@@ -145,6 +145,11 @@ class Locator:
             self._resolve({s.user.offset for s in stacks if s.user and self._is_library(s.user)})
         return [self._place(stack) for stack in stacks]
 
+    @property
+    def of_no_file(self) -> str:
+        """The layer of code that valgrind knows no file of, in a program that makes none itself."""
+        return "program" if self._library is None or self._divides else "allocator"
+
     def _place(self, stack: Stack) -> tuple[str, str]:
         if stack.kernel:
             return kernel_layer(stack.kernel), ""

@@ -50,6 +50,13 @@ def test_what_is_spent_in_a_call_is_the_callees() -> None:
     assert instructions_in(CALLGRIND, OTHER.name) == 100
 
 
+def test_code_of_no_file_is_the_allocators_that_has_such_sections() -> None:
+    text = CALLGRIND.replace("\nob=(2)\n", "\nob=(3) ???\n")
+    there = layercounts.sums_by_layer(text, Locator(OTHER))
+    assert there == {"program": Sums(7, 2), "allocator": Sums(100, 7)}
+    assert layercounts.sums_by_layer(text, Locator(None)) == {"program": Sums(107, 9)}
+
+
 CASE = Case(
     name="churn",
     arguments=(),

@@ -222,7 +222,7 @@ static HAK_NOINLINE void *alloc_missed(size_t size)
 /* The fast path serves the size from now on, by the thread's own heap: the empty one has no block to come here with. */
 HAK_INLINE void learn_offset(size_t size, size_t offset)
 {
-    if (size != 0 && words_of(size) <= LEFT_MOST)
+    if (size != 0 && words_of(size) <= SERVED_MOST)
         hak_thread.heap->offset_of_words[words_of(size)] = (uint16_t)offset;
 }
 

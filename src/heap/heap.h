@@ -167,9 +167,9 @@ enum { HEAP_PAGE = 4096 };
 struct heap {
     struct magazines magazines;
     /* Where the magazine is for a request of so many words, at hand without another address. Up to SMALL_MAX bytes a
-     * copy of hak_small_offset; larger ones as they are asked for, so that what is not has no memory. Zeros lead to a
-     * magazine that is empty: of no words, which are also those of sizes that wrap, and of the static empty
-     * heap. Its thread alone. */
+     * copy of hak_small_offset; those up to SERVED_MOST words as they are asked for, so that what is not has no memory;
+     * above always zeros, so that a countdown lasts (docs/decisions/0128). Zeros lead to a magazine that is empty: of no
+     * words, which are also those of sizes that wrap, and of the static empty heap. Its thread alone. */
     uint16_t offset_of_words[LEFT_MOST + 1];
     uint8_t up_to_page[HEAP_PAGE -
                        (sizeof(struct magazines) + sizeof(uint16_t[LEFT_MOST + 1])) % HEAP_PAGE];
@@ -236,7 +236,8 @@ struct heap {
         inbox_shown; /* where the live area says so; NULL: nowhere. Set with `row` */
 };
 
-_Static_assert(sizeof(struct heap) <= UNIT_SIZE / 2, "a heap leaves room for slots in its unit");
+_Static_assert(sizeof(struct heap) <= UNIT_SIZE * 3 / 4,
+               "a heap leaves room for slots in its unit");
 
 /* Of a heap's state: it has no thread, and who sends to it may have to empty its inbox. */
 HAK_INLINE bool is_nobodys(uint32_t state)

@@ -5,7 +5,7 @@
  * probability 1 - exp(-n / interval), and stands for what was asked for divided by that: sums over samples are
  * unbiased, whatever the sizes and whoever allocates between two samples. The fast path counts down the words to the
  * next point, but no more than LEFT_MOST at once, and takes the slow path below zero: so what it goes on with is
- * small, and it asks for the size no more.
+ * within the heap's table, and it asks for the size no more.
  *
  *   malloc -> countdown below zero -> words go on: as any other block
  *                                  -> a point passed -> sampled_alloc -> arena, or guarded (up to 64 KiB)
@@ -24,8 +24,9 @@
 #include "os/thread.h"
 #include "profile/past.h"
 
-/* Words that the fast path may count down before it looks here. */
-enum { LEFT_MOST = 4096 };
+/* Words that the fast path may count down before it looks here, and those of the largest request that it may serve. In between
+ * the heap's table says nothing, and what says nothing has no memory. */
+enum { LEFT_MOST = 16384, SERVED_MOST = 4096 };
 
 /* A thread's, in its heap. Its thread alone. */
 struct sampler {
@@ -44,11 +45,11 @@ HAK_INLINE size_t words_of(size_t size)
     return (size + 7) / 8;
 }
 
-/* False: they are more than LEFT_MOST, or sampler_goes_on is to say how to go on. */
+/* False: they are more than the fast path may serve, or sampler_goes_on is to say how to go on. */
 HAK_INLINE bool count_words(size_t words)
 {
     if (!HAK_INSIGHT)
-        return HAK_LIKELY(words <= LEFT_MOST);
+        return HAK_LIKELY(words <= SERVED_MOST);
     hak_thread.left -= (int64_t)words;
     /* Or compilers would warn of an index that the countdown never lets pass. */
     if (__builtin_constant_p(words) && words > LEFT_MOST)

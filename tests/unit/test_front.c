@@ -183,7 +183,7 @@ static size_t table_of(size_t size)
 static void sizes_are_learnt(void **state)
 {
     (void)state;
-    static const size_t sizes[] = {SMALL_MAX + 1, 5000, 5001, LEFT_MOST * 8 - 7, LEFT_MOST * 8};
+    static const size_t sizes[] = {SMALL_MAX + 1, 5000, 5001, SERVED_MOST * 8 - 7, SERVED_MOST * 8};
     for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++) {
         size_t offset = magazine_offset(class_for(sizes[i]));
         sampler_let(&hak_thread.heap->magazines.sampler, LEFT_MOST, INT64_MAX);
@@ -196,10 +196,14 @@ static void sizes_are_learnt(void **state)
         }
     }
     for (int i = 0; i < 3; i++) {
+        front_free(front_alloc(SERVED_MOST * 8 + 1));
+        front_free(front_alloc(LEFT_MOST * 8));
         front_free(front_alloc(LEFT_MOST * 8 + 1));
         front_free(front_alloc(0));
     }
     assert_int_equal(table_of(0), 0);
+    assert_int_equal(table_of(SERVED_MOST * 8 + 1), 0);
+    assert_int_equal(table_of(LEFT_MOST * 8), 0);
     for (size_t i = 0; i < sizeof hak_thread.heap->up_to_page; i++)
         assert_int_equal(hak_thread.heap->up_to_page[i], 0);
 }

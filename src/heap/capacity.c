@@ -1,7 +1,7 @@
 #include "heap/capacity.h"
 
 #include "control/options.h"
-#include "heap/registry.h"
+#include "heap/shared.h"
 #include "os/os.h"
 #include "pressure/pressure.h"
 #include "purge/purge.h"
@@ -20,7 +20,8 @@ enum {
     BUDGET_MOST = 8 << 20,  /* ... or so many if its blocks have come anew ... */
     TURNOVERS = 8,          /* ... so often since it was emptied, ... */
     BUDGET_ALL = 32 << 20,  /* ... its share of so many for all heaps if that is less, ... */
-    BUDGET_SHARE = 32,      /* ... and this share of what the heap has in use */
+    BUDGET_ALL_OFTEN = 256 << 20, /* ... or of so many for a class that is needed often, ... */
+    BUDGET_SHARE = 32,            /* ... and this share of what the heap has in use */
     BUDGET_SHARE_PAGED =
         4,          /* blocks of pages have as much again for all heaps, and another share */
     GROWN_ANEW = 2, /* a heap swings: it has grown to so many times what it had ... */
@@ -98,30 +99,37 @@ static bool has_turned_over(const struct heap *h)
     return h->taken_bytes / TURNOVERS > h->peak_bytes;
 }
 
-static size_t budget_for(const struct heap *h, uint32_t class, uint32_t slots)
+/* Of what all heaps may have together. */
+HAK_INLINE size_t share_of_all(const struct heap *h, uint32_t class)
+{
+    uint32_t all = is_needed_often(h, class) ? BUDGET_ALL_OFTEN : BUDGET_ALL;
+    return all / registry_live_heaps();
+}
+
+HAK_INLINE size_t budget_for(const struct heap *h, uint32_t class, uint32_t slots, size_t share)
 {
     size_t most = has_turned_over(h) ? BUDGET_MOST : BUDGET_FIRST;
-    size_t share = least_of(most, BUDGET_ALL / registry_live_heaps());
-    size_t budget = share + h->used_bytes / BUDGET_SHARE;
+    size_t budget = least_of(most, share) + h->used_bytes / BUDGET_SHARE;
     if (h->magazines.of[class].cap == 0)
         return 2 * budget;
     return is_long_for(class, slots) ? budget / 2 : budget;
 }
 
 /* How many of them stay is looked at as well (paged.h), but only after several of a class, and by a thread that goes on. */
-static size_t paged_budget(const struct heap *h)
+HAK_INLINE size_t paged_budget(const struct heap *h, size_t share)
 {
-    return BUDGET_ALL / registry_live_heaps() + h->used_bytes / BUDGET_SHARE_PAGED;
+    return share + h->used_bytes / BUDGET_SHARE_PAGED;
 }
 
 /* What small blocks get at first is little. */
 static bool may_have(const struct heap *h, uint32_t class, uint32_t before, uint32_t slots)
 {
-    size_t size = hak_classes[class].size, more = (slots - before) * size;
+    size_t size = hak_classes[class].size;
     if (before == 0 && size <= SMALL_MAX)
         return true;
-    bool fits = class < FIRST_PAGED ? h->magazine_bytes + more <= budget_for(h, class, slots)
-                                    : h->paged_bytes + more <= paged_budget(h);
+    size_t share = share_of_all(h, class), more = (slots - before) * size;
+    bool fits = class < FIRST_PAGED ? h->magazine_bytes + more <= budget_for(h, class, slots, share)
+                                    : h->paged_bytes + more <= paged_budget(h, share);
     return fits && !pressure_is(PRESSURE_NEAR);
 }
 

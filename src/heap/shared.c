@@ -3,13 +3,12 @@
 #include "os/os.h"
 
 enum {
-    FEW = 255,        /* refills of a class, each of pages as ... */
-    PAGED_WEIGHT = 5, /* ... so many, in ... */
+    PAGED_WEIGHT = 5, /* refills that one of a class of pages counts for */
     PERIOD_MS = 1000,
     LINE = 64,           /* bytes of a processor's cache's line */
     BYTES_MOST = 2 << 10 /* of more than one block */
 };
-_Static_assert(FEW % PAGED_WEIGHT == 0 && FEW <= UINT8_MAX, "counted up to FEW");
+_Static_assert(FEW_MOST % PAGED_WEIGHT == 0 && FEW_MOST <= UINT8_MAX, "counted up to it");
 
 static void count_anew(struct heap *h, uint64_t now)
 {
@@ -23,7 +22,7 @@ HAK_COLD bool needs_little(struct heap *h, uint32_t class)
     uint64_t now = os_now_ms();
     if (now - h->few_since_ms >= PERIOD_MS)
         count_anew(h, now);
-    if (h->classes[class].few == FEW)
+    if (is_needed_often(h, class))
         return false;
     h->classes[class].few =
         (uint8_t)(h->classes[class].few + (class < FIRST_PAGED ? 1 : PAGED_WEIGHT));

@@ -234,8 +234,8 @@ HAK_INLINE void learn_offset(size_t size, size_t offset)
 enum {
     SELDOM_MS = 64,
     SHORT_WORDS = 256,
-    GLANCES_APART = 4,        /* countdowns, where they are not seldom, ... */
-    GLANCES_APART_LARGE = 32, /* ... or blocks that each end one */
+    GLANCES_APART = 1,        /* countdowns, where they are not seldom, ... */
+    GLANCES_APART_LARGE = 32, /* ... or where blocks above 32 KiB end them */
 };
 
 /* What magazines keep is given back at slow paths, too, and what is free in slabs. */
@@ -248,7 +248,7 @@ static void look_at_heap(struct heap *h)
 
 HAK_INLINE uint32_t glances_apart(size_t size)
 {
-    return words_of(size) <= LEFT_MOST ? GLANCES_APART : GLANCES_APART_LARGE;
+    return words_of(size) <= SERVED_MOST ? GLANCES_APART : GLANCES_APART_LARGE;
 }
 
 static void glance(struct heap *h, size_t size)

@@ -8,7 +8,8 @@
 
 enum {
     CAP_FIRST = 8,          /* slots a magazine starts with, ... */
-    CAP_FIRST_LARGE = 4,    /* ... or of blocks ... */
+    CAP_FIRST_LARGE = 4,    /* ... or, of blocks ... */
+    CAP_FIRST_MANY = 2,     /* ... (where heaps are many so many) ... */
     LARGE_FROM = 4097,      /* ... that are so large */
     SWINGS_ENOUGH = 4,      /* swings after which a magazine is made longer */
     SWING_SHARE = 4,        /* a swing ends with this share of a magazine taken in one go ... */
@@ -20,8 +21,7 @@ enum {
     BUDGET_MOST = 8 << 20,  /* ... or so many if its blocks have come anew ... */
     TURNOVERS = 8,          /* ... so often since it was emptied, ... */
     BUDGET_ALL = 32 << 20,  /* ... its share of so many for all heaps if that is less, ... */
-    BUDGET_ALL_OFTEN = 256 << 20, /* ... or of so many for a class that is needed often, ... */
-    BUDGET_SHARE = 32,            /* ... and this share of what the heap has in use */
+    BUDGET_SHARE = 32,      /* ... and this share of what the heap has in use */
     BUDGET_SHARE_PAGED =
         4,          /* blocks of pages have as much again for all heaps, and another share */
     GROWN_ANEW = 2, /* a heap swings: it has grown to so many times what it had ... */
@@ -73,11 +73,19 @@ static bool may_grow(const struct heap *h, uint32_t class)
     return option(learn) && (m->swings == SWINGS_ENOUGH || was_longer(h, class));
 }
 
+/* Where heaps are many each has a small budget: a block or two of every class spare more than four of a few. */
+static uint32_t first_slots(uint32_t class)
+{
+    if (hak_classes[class].size < LARGE_FROM)
+        return CAP_FIRST;
+    return heaps_are_many() ? CAP_FIRST_MANY : CAP_FIRST_LARGE;
+}
+
 static uint32_t wanted_slots(const struct heap *h, uint32_t class)
 {
     uint32_t plain = hak_classes[class].slots, wanted = h->magazines.of[class].cap;
     if (wanted == 0)
-        wanted = hak_classes[class].size < LARGE_FROM ? CAP_FIRST : CAP_FIRST_LARGE;
+        wanted = first_slots(class);
     else if (wanted < plain || may_grow(h, class))
         wanted *= 2;
     uint32_t most = power_of_two_within(option(magazine_max));
@@ -99,14 +107,8 @@ static bool has_turned_over(const struct heap *h)
     return h->taken_bytes / TURNOVERS > h->peak_bytes;
 }
 
-/* Of what all heaps may have together. */
-HAK_INLINE size_t share_of_all(const struct heap *h, uint32_t class)
-{
-    uint32_t all = is_needed_often(h, class) ? BUDGET_ALL_OFTEN : BUDGET_ALL;
-    return all / registry_live_heaps();
-}
-
-HAK_INLINE size_t budget_for(const struct heap *h, uint32_t class, uint32_t slots, size_t share)
+/* `share`: of what all heaps may have. */
+static size_t budget_for(const struct heap *h, uint32_t class, uint32_t slots, uint32_t share)
 {
     size_t most = has_turned_over(h) ? BUDGET_MOST : BUDGET_FIRST;
     size_t budget = least_of(most, share) + h->used_bytes / BUDGET_SHARE;
@@ -116,7 +118,7 @@ HAK_INLINE size_t budget_for(const struct heap *h, uint32_t class, uint32_t slot
 }
 
 /* How many of them stay is looked at as well (paged.h), but only after several of a class, and by a thread that goes on. */
-HAK_INLINE size_t paged_budget(const struct heap *h, size_t share)
+static size_t paged_budget(const struct heap *h, uint32_t share)
 {
     return share + h->used_bytes / BUDGET_SHARE_PAGED;
 }
@@ -127,7 +129,8 @@ static bool may_have(const struct heap *h, uint32_t class, uint32_t before, uint
     size_t size = hak_classes[class].size;
     if (before == 0 && size <= SMALL_MAX)
         return true;
-    size_t share = share_of_all(h, class), more = (slots - before) * size;
+    uint32_t share = BUDGET_ALL / registry_live_heaps();
+    size_t more = (slots - before) * size;
     bool fits = class < FIRST_PAGED ? h->magazine_bytes + more <= budget_for(h, class, slots, share)
                                     : h->paged_bytes + more <= paged_budget(h, share);
     return fits && !pressure_is(PRESSURE_NEAR);

@@ -3,12 +3,13 @@
 #include "os/os.h"
 
 enum {
-    PAGED_WEIGHT = 5, /* refills that one of a class of pages counts for */
+    FEW = 255,        /* refills of a class, each of pages as ... */
+    PAGED_WEIGHT = 5, /* ... so many, in ... */
     PERIOD_MS = 1000,
     LINE = 64,           /* bytes of a processor's cache's line */
     BYTES_MOST = 2 << 10 /* of more than one block */
 };
-_Static_assert(FEW_MOST % PAGED_WEIGHT == 0 && FEW_MOST <= UINT8_MAX, "counted up to it");
+_Static_assert(FEW % PAGED_WEIGHT == 0 && FEW <= UINT8_MAX, "counted up to FEW");
 
 static void count_anew(struct heap *h, uint64_t now)
 {
@@ -22,7 +23,7 @@ HAK_COLD bool needs_little(struct heap *h, uint32_t class)
     uint64_t now = os_now_ms();
     if (now - h->few_since_ms >= PERIOD_MS)
         count_anew(h, now);
-    if (is_needed_often(h, class))
+    if (h->classes[class].few == FEW)
         return false;
     h->classes[class].few =
         (uint8_t)(h->classes[class].few + (class < FIRST_PAGED ? 1 : PAGED_WEIGHT));

@@ -21,16 +21,6 @@ HAK_INLINE bool heaps_are_many(void)
  * nothing of its own. */
 bool needs_little(struct heap *h, uint32_t class);
 
-/* Refills that `few` counts of a class within a second; with more it is needed often. */
-enum { FEW_MOST = 255 };
-
-/* Where heaps are many, whether the thread has refilled the class more often than that. Where they have become few since it
- * may still say so. */
-HAK_INLINE bool is_needed_often(const struct heap *h, uint32_t class)
-{
-    return h->classes[class].few == FEW_MOST;
-}
-
 /* From whose slabs the class is to be refilled: a shared heap, then locked, of which `*most` blocks may be taken; or the own. */
 struct heap *shared_or_own(struct heap *h, uint32_t class, uint32_t *most);
 

@@ -45,7 +45,7 @@ HAK_INLINE size_t words_of(size_t size)
     return (size + 7) / 8;
 }
 
-/* False: they are more than the fast path may serve, or sampler_goes_on is to say how to go on. */
+/* False: they are more than LEFT_MOST, or sampler_goes_on is to say how to go on. */
 HAK_INLINE bool count_words(size_t words)
 {
     if (!HAK_INSIGHT)

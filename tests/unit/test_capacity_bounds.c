@@ -2,7 +2,6 @@
 #include "swings.h"
 
 #include "control/options.h"
-#include "heap/shared.h"
 #include "mind/log.h"
 
 static uint32_t heaps = 1;
@@ -130,29 +129,23 @@ static void many_heaps_have_less_each(void **state)
     forget_slots();
 }
 
-/* What the magazines of larger classes have in all when each has swung, after so many refills in a second. */
-static size_t bytes_after(uint8_t refills)
+static uint32_t first_of(size_t size, uint32_t among)
 {
-    enum { MANY = 64 };
+    uint32_t class = class_for(size), alone = load_relaxed(&hak_live_heaps);
     forget_slots();
-    for (uint32_t class = class_for(SMALL_MAX + 1); class < FIRST_PAGED; class ++) {
-        heap->classes[class].few = refills;
-        swing(class, MANY);
-        give_all_back(class);
-        heap->classes[class].few = 0;
-    }
-    return heap->magazine_bytes;
+    store_relaxed(&hak_live_heaps, among);
+    release(alloc(class));
+    store_relaxed(&hak_live_heaps, alone);
+    return capacity(class);
 }
 
-/* Where heaps are many few of their threads work all the time. */
-static void what_is_needed_often_has_more(void **state)
+/* So that more classes have some. */
+static void many_heaps_have_fewer_slots_of_large_blocks_at_first(void **state)
 {
     (void)state;
-    enum { HEAPS = 200 };
-    heaps = HEAPS;
-    size_t seldom = bytes_after(FEW_MOST - 1), often = bytes_after(FEW_MOST);
-    assert_in_range(often, seldom + (256 << 20) / HEAPS / 2, seldom + 2 * (256 << 20) / HEAPS);
-    heaps = 1;
+    assert_int_equal(first_of(5000, MANY_HEAPS), 4);
+    assert_int_equal(first_of(5000, MANY_HEAPS + 1), 2);
+    assert_int_equal(first_of(500, MANY_HEAPS + 1), first_of(500, 1));
     forget_slots();
 }
 
@@ -326,7 +319,7 @@ int main(void)
         cmocka_unit_test(long_magazines_of_small_blocks_have_the_whole_budget),
         cmocka_unit_test(long_magazines_of_larger_blocks_have_half_of_the_budget),
         cmocka_unit_test(many_heaps_have_less_each),
-        cmocka_unit_test(what_is_needed_often_has_more),
+        cmocka_unit_test(many_heaps_have_fewer_slots_of_large_blocks_at_first),
         cmocka_unit_test(blocks_of_pages_have_a_budget_that_heaps_share),
         cmocka_unit_test(how_long_magazines_become_is_a_setting),
         cmocka_unit_test(a_shadow_says_once_what_would_grow),

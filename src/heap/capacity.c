@@ -1,15 +1,14 @@
 #include "heap/capacity.h"
 
 #include "control/options.h"
-#include "heap/shared.h"
+#include "heap/registry.h"
 #include "os/os.h"
 #include "pressure/pressure.h"
 #include "purge/purge.h"
 
 enum {
     CAP_FIRST = 8,          /* slots a magazine starts with, ... */
-    CAP_FIRST_LARGE = 4,    /* ... or, of blocks ... */
-    CAP_FIRST_MANY = 2,     /* ... (where heaps are many so many) ... */
+    CAP_FIRST_LARGE = 4,    /* ... or of blocks ... */
     LARGE_FROM = 4097,      /* ... that are so large */
     SWINGS_ENOUGH = 4,      /* swings after which a magazine is made longer */
     SWING_SHARE = 4,        /* a swing ends with this share of a magazine taken in one go ... */
@@ -73,19 +72,11 @@ static bool may_grow(const struct heap *h, uint32_t class)
     return option(learn) && (m->swings == SWINGS_ENOUGH || was_longer(h, class));
 }
 
-/* Where heaps are many each has a small budget: a block or two of every class spare more than four of a few. */
-static uint32_t first_slots(uint32_t class)
-{
-    if (hak_classes[class].size < LARGE_FROM)
-        return CAP_FIRST;
-    return heaps_are_many() ? CAP_FIRST_MANY : CAP_FIRST_LARGE;
-}
-
 static uint32_t wanted_slots(const struct heap *h, uint32_t class)
 {
     uint32_t plain = hak_classes[class].slots, wanted = h->magazines.of[class].cap;
     if (wanted == 0)
-        wanted = first_slots(class);
+        wanted = hak_classes[class].size < LARGE_FROM ? CAP_FIRST : CAP_FIRST_LARGE;
     else if (wanted < plain || may_grow(h, class))
         wanted *= 2;
     uint32_t most = power_of_two_within(option(magazine_max));
@@ -107,32 +98,30 @@ static bool has_turned_over(const struct heap *h)
     return h->taken_bytes / TURNOVERS > h->peak_bytes;
 }
 
-/* `share`: of what all heaps may have. */
-static size_t budget_for(const struct heap *h, uint32_t class, uint32_t slots, uint32_t share)
+static size_t budget_for(const struct heap *h, uint32_t class, uint32_t slots)
 {
     size_t most = has_turned_over(h) ? BUDGET_MOST : BUDGET_FIRST;
-    size_t budget = least_of(most, share) + h->used_bytes / BUDGET_SHARE;
+    size_t share = least_of(most, BUDGET_ALL / registry_live_heaps());
+    size_t budget = share + h->used_bytes / BUDGET_SHARE;
     if (h->magazines.of[class].cap == 0)
         return 2 * budget;
     return is_long_for(class, slots) ? budget / 2 : budget;
 }
 
 /* How many of them stay is looked at as well (paged.h), but only after several of a class, and by a thread that goes on. */
-static size_t paged_budget(const struct heap *h, uint32_t share)
+static size_t paged_budget(const struct heap *h)
 {
-    return share + h->used_bytes / BUDGET_SHARE_PAGED;
+    return BUDGET_ALL / registry_live_heaps() + h->used_bytes / BUDGET_SHARE_PAGED;
 }
 
 /* What small blocks get at first is little. */
 static bool may_have(const struct heap *h, uint32_t class, uint32_t before, uint32_t slots)
 {
-    size_t size = hak_classes[class].size;
+    size_t size = hak_classes[class].size, more = (slots - before) * size;
     if (before == 0 && size <= SMALL_MAX)
         return true;
-    uint32_t share = BUDGET_ALL / registry_live_heaps();
-    size_t more = (slots - before) * size;
-    bool fits = class < FIRST_PAGED ? h->magazine_bytes + more <= budget_for(h, class, slots, share)
-                                    : h->paged_bytes + more <= paged_budget(h, share);
+    bool fits = class < FIRST_PAGED ? h->magazine_bytes + more <= budget_for(h, class, slots)
+                                    : h->paged_bytes + more <= paged_budget(h);
     return fits && !pressure_is(PRESSURE_NEAR);
 }
 

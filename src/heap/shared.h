@@ -6,7 +6,7 @@
  *
  * Two threads may so have blocks in one line of the processor's cache, but seldom a thread that works on them much.
  *
- * Calls: registry, heap, os. Called by: refill, capacity, for the calling thread's own heap, at depth 1, with its lock held. */
+ * Calls: registry, heap, os. Called by: refill, for the calling thread's own heap, at depth 1, with its lock held. */
 #ifndef HAK_SHARED_H
 #define HAK_SHARED_H
 

@@ -129,26 +129,6 @@ static void many_heaps_have_less_each(void **state)
     forget_slots();
 }
 
-static uint32_t first_of(size_t size, uint32_t among)
-{
-    uint32_t class = class_for(size), alone = load_relaxed(&hak_live_heaps);
-    forget_slots();
-    store_relaxed(&hak_live_heaps, among);
-    release(alloc(class));
-    store_relaxed(&hak_live_heaps, alone);
-    return capacity(class);
-}
-
-/* So that more classes have some. */
-static void many_heaps_have_fewer_slots_of_large_blocks_at_first(void **state)
-{
-    (void)state;
-    assert_int_equal(first_of(5000, MANY_HEAPS), 4);
-    assert_int_equal(first_of(5000, MANY_HEAPS + 1), 2);
-    assert_int_equal(first_of(500, MANY_HEAPS + 1), first_of(500, 1));
-    forget_slots();
-}
-
 /* A thread that sleeps keeps what it has in them. */
 static void blocks_of_pages_have_a_budget_that_heaps_share(void **state)
 {
@@ -319,7 +299,6 @@ int main(void)
         cmocka_unit_test(long_magazines_of_small_blocks_have_the_whole_budget),
         cmocka_unit_test(long_magazines_of_larger_blocks_have_half_of_the_budget),
         cmocka_unit_test(many_heaps_have_less_each),
-        cmocka_unit_test(many_heaps_have_fewer_slots_of_large_blocks_at_first),
         cmocka_unit_test(blocks_of_pages_have_a_budget_that_heaps_share),
         cmocka_unit_test(how_long_magazines_become_is_a_setting),
         cmocka_unit_test(a_shadow_says_once_what_would_grow),

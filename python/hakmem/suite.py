@@ -147,8 +147,9 @@ class Suite:
         return steps
 
     def _parts(self) -> list[tuple[str, Part]]:
-        """Which tests of which presets, in order: the longest last, since time may run out, but the
-        release build's before what the checked builds find."""
+        """Which tests of which presets, in order, since time may run out: short ones of the release
+        build and the sanitizers, the release build's long ones, short ones of what finds less, the
+        other long ones, and what takes hours."""
         chosen = self.selection
         whole = Part.ALL if chosen.everything or chosen.filtered else Part.SHORT
         if chosen.everything and chosen.filtered:

@@ -118,9 +118,8 @@ def address_space(machine: Machine) -> Tally:
 
 
 def without_room_to_load(ended: Ended) -> bool:
-    """The loader could not map the program, one of its libraries, or hakmem: not hakmem's doing."""
-    without = ended.status == LOADER_FAILED or "cannot be preloaded" in ended.said
-    return without and "failed to map segment" in ended.said
+    """The loader could not load the program, one of its libraries, or hakmem."""
+    return ended.status == LOADER_FAILED or "cannot be preloaded (failed to map" in ended.said
 
 
 def descriptors(machine: Machine) -> Tally:

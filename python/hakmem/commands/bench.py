@@ -334,7 +334,7 @@ def _layers(choice: Choice, name: str, targets: Targets, command: str) -> int:
 
     from hakmem.lab.execute import Executor, cache_folder, ensure_launcher
     from hakmem.lab.host import describe_host
-    from hakmem.lab.layercounts import obstacle
+    from hakmem.lab.layercounts import require_countable
     from hakmem.lab.layers import layer_table
     from hakmem.lab.model import Results
     from hakmem.lab.session import now
@@ -343,21 +343,26 @@ def _layers(choice: Choice, name: str, targets: Targets, command: str) -> int:
     if case is None:
         raise HakmemError(f"--layers {name}: no benchmark of that name")
     arms, subject, base = _arms(choice)
-    without = obstacle(case)
-    if without:
-        say(f"instructions are not counted by layer: {without}")
-    executor = None if without else Executor(ensure_launcher(cache_folder(choice.clone)))
+    executor: Executor | None = None
+    notes: list[str] = []
+    try:
+        require_countable(case)
+        executor = Executor(ensure_launcher(cache_folder(choice.clone)))
+    except HakmemError as error:
+        notes = [f"Instructions are not counted by layer: {error}."]
     profiles = []
     for arm in arms:
         if choice.arms is not None or arm.name in (subject, base):
-            profiles.append(_layer_profile(case, arm, executor))
+            profiles.append(_layer_profile(case, arm, executor, notes))
             Console(stderr=targets.take_stdout).print(layer_table(profiles[-1]))
     sections = {"layers": [profile.as_json() for profile in profiles]}
     targets.write(Results(describe_host(), now(), command, sections=sections), "layers")
     return 0
 
 
-def _layer_profile(case: Case, arm: Arm, executor: Executor | None) -> LayerProfile:
+def _layer_profile(
+    case: Case, arm: Arm, executor: Executor | None, notes: list[str]
+) -> LayerProfile:
     """With instructions, if there is what counts them."""
     import os
     import tempfile
@@ -376,4 +381,5 @@ def _layer_profile(case: Case, arm: Arm, executor: Executor | None) -> LayerProf
             folder=folder,
             prepare=partial(case.prepare, folder) if case.prepare else None,
             count=partial(count_layers, case, arm, executor) if executor else None,
+            notes=notes,
         )

@@ -31,15 +31,14 @@ class LayerCount:
     d1_misses: float
 
 
-def obstacle(case: Case) -> str | None:
-    """Why a benchmark's instructions cannot be counted by layer, or None."""
+def require_countable(case: Case) -> None:
+    """Ends if a benchmark's instructions cannot be counted by layer."""
     if case.threads > 1:
-        return "it has several threads, which take turns under valgrind"
+        raise HakmemError("it has several threads, which take turns under valgrind")
     if not can_be_precise(case):
-        return "the suite has no two lengths of it to be counted"
+        raise HakmemError("the suite has no two lengths of it to be counted")
     if shutil.which("valgrind") is None:
-        return "valgrind is not installed (apt install valgrind)"
-    return None
+        raise HakmemError("valgrind is not installed (apt install valgrind)")
 
 
 def count_layers(

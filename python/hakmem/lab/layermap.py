@@ -147,7 +147,8 @@ class Locator:
 
     @property
     def of_no_file(self) -> str:
-        """The layer of code that valgrind knows no file of, in a program that makes none itself."""
+        """The layer of code that valgrind knows no file of, in a program that makes none itself:
+        what another allocator has in sections of its own, and hakmem has not."""
         return "program" if self._library is None or self._divides else "allocator"
 
     def _place(self, stack: Stack) -> tuple[str, str]:

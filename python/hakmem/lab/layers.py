@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -103,13 +103,14 @@ def profile_layers(
     folder: Path | None = None,
     prepare: Callable[[], None] | None = None,
     count: Callable[[Locator], Mapping[str, LayerCount]] | None = None,
+    notes: Sequence[str] = (),
 ) -> LayerProfile:
-    """Runs the command twice, plainly and sampled.
+    """Runs the command twice, plainly and sampled, and again in `count`, if it is there.
 
     `library` is the allocator's file, None for glibc's own malloc. A given `environment` is the
     program's whole one and has to preload it; without one, ours serves and it is preloaded.
     `folder` is where the command is started and `prepare` what is called before each run. `count`
-    counts instructions by layer.
+    counts instructions by layer, and `notes` stand before those of the profile.
     """
     obstacle = perf_obstacle()
     if obstacle:
@@ -140,6 +141,7 @@ def profile_layers(
         plain=plain,
         fault_cost=measure_fault_cost(),
         notes=[
+            *notes,
             *_notes(len(places), sampling.sees_kernel, plain.user_s + plain.sys_s, cpu_s),
             *locator.notes,
             *uncounted,
@@ -235,16 +237,15 @@ def _shares(
         exact = counted.get(layer.key)
         if not counts[layer.key] and (exact is None or exact.instructions < LEAST_INSTRUCTIONS):
             continue
-        share = counts[layer.key] / total
-        interval = binomtest(counts[layer.key], total).proportion_ci(CONFIDENCE, "wilson")
+        share, low, high = _share(counts[layer.key], total)
         seconds = share * cpu_s
         shares.append(
             LayerShare(
                 key=layer.key,
                 label=layer.label,
                 share=share,
-                low=float(interval.low),
-                high=float(interval.high),
+                low=low,
+                high=high,
                 seconds=seconds,
                 ns_per_op=seconds * 1e9 / ops if ops else None,
                 instructions_per_op=exact.instructions if exact else None,
@@ -252,6 +253,14 @@ def _shares(
             )
         )
     return shares
+
+
+def _share(samples: int, total: int) -> tuple[float, float, float]:
+    """With its interval; of no samples nothing is known."""
+    if total == 0:
+        return 0.0, 0.0, 1.0
+    interval = binomtest(samples, total).proportion_ci(CONFIDENCE, "wilson")
+    return samples / total, float(interval.low), float(interval.high)
 
 
 def _functions(places: list[tuple[str, str]], total: int) -> list[tuple[str, str, float]]:

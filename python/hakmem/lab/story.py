@@ -37,9 +37,15 @@ HEADINGS = {
 }
 INKS = {Verdict.BETTER: "good", Verdict.WORSE: "bad", Verdict.CANNOT_TELL: "soft"}
 GROUPS = {"benchmark": "Benchmarks", "program": "Real programs", "command": "Commands"}
+
+
+def _percent(share: float) -> str:
+    return f"{share:.1%}".replace("%", " %")
+
+
 # Of a layer.
 LAYER_FIGURES: dict[str, Callable[[float], str]] = {
-    "share": lambda share: _percent(share),
+    "share": _percent,
     "instructions_per_op": "{:.1f}".format,
     "d1_misses_per_op": "{:.3f}".format,
 }
@@ -430,10 +436,6 @@ def _range(found: Comparison) -> str:
     if not (math.isfinite(found.low) and math.isfinite(found.high)):
         return ""
     return f"{_times(found.low)} to {_times(found.high)}"
-
-
-def _percent(share: float) -> str:
-    return f"{share:.1%}".replace("%", " %")
 
 
 def _minutes(seconds: float | None) -> str:

@@ -128,6 +128,7 @@ class Locator:
     def __init__(self, library: Path | None) -> None:
         self.notes: list[str] = []
         self._library = library.resolve() if library else None
+        self._asked: set[int] = set()
         self._known: dict[int, tuple[str, str]] = {}
         self._malloc_of_libc: dict[str, range] = {}
         self._divides = self._library is not None and self._library.name.startswith("libhakmem")
@@ -175,8 +176,10 @@ class Locator:
 
     def _resolve(self, addresses: set[int]) -> None:
         """Asks addr2line for all addresses at once; each answer begins with the address."""
+        addresses = addresses - self._asked
         if not addresses or self._addr2line is None:
             return
+        self._asked |= addresses
         answer = subprocess.run(
             [self._addr2line, "-a", "-i", "-f", "-e", str(self._library)],
             input="\n".join(f"{address:#x}" for address in addresses),
@@ -188,10 +191,9 @@ class Locator:
             layer = layer_of_source(chain)
             if layer is not None:
                 self._known[address] = (layer, chain[-1][0])
-        if addresses and not self._known:
-            self.notes.append(
-                f"The allocator's part is not divided: {self._library} has no debug information."
-            )
+        note = f"The allocator's part is not divided: {self._library} has no debug information."
+        if not self._known and note not in self.notes:
+            self.notes.append(note)
 
 
 def _chains(lines: list[str]) -> Iterable[tuple[int, list[tuple[str, str]]]]:

@@ -300,11 +300,7 @@ class Story:
         """Layer's key and label, and what stands below layer_headings."""
         rows = []
         for layer in LAYERS:
-            cells = [
-                LAYER_FIGURES[key](part[key]) if part and part.get(key) is not None else ""
-                for key, entry in self._layer_columns()
-                for part in [next((p for p in entry["layers"] if p["key"] == layer.key), None)]
-            ]
+            cells = [_layer_cell(entry, layer.key, key) for key, entry in self._layer_columns()]
             if any(cells):
                 rows.append((layer.key, layer.label, cells))
         return rows
@@ -436,6 +432,12 @@ def _range(found: Comparison) -> str:
     if not (math.isfinite(found.low) and math.isfinite(found.high)):
         return ""
     return f"{_times(found.low)} to {_times(found.high)}"
+
+
+def _layer_cell(entry: dict[str, Any], layer: str, figure: str) -> str:
+    """Empty where the profile has none."""
+    values = [part.get(figure) for part in entry["layers"] if part["key"] == layer]
+    return "" if values in ([], [None]) else LAYER_FIGURES[figure](values[0])
 
 
 def _minutes(seconds: float | None) -> str:

@@ -2,6 +2,7 @@
 
 #include "control/options.h"
 #include "heap/registry.h"
+#include "heap/shared.h"
 #include "os/os.h"
 #include "pressure/pressure.h"
 #include "purge/purge.h"
@@ -20,7 +21,8 @@ enum {
     BUDGET_MOST = 8 << 20,  /* ... or so many if its blocks have come anew ... */
     TURNOVERS = 8,          /* ... so often since it was emptied, ... */
     BUDGET_ALL = 32 << 20,  /* ... its share of so many for all heaps if that is less, ... */
-    BUDGET_SHARE = 32,      /* ... and this share of what the heap has in use */
+    BUDGET_ALL_BUSY = 256 << 20, /* ... or of so many for a busy class, ... */
+    BUDGET_SHARE = 32,           /* ... and this share of what the heap has in use */
     BUDGET_SHARE_PAGED =
         4,          /* blocks of pages have as much again for all heaps, and another share */
     GROWN_ANEW = 2, /* a heap swings: it has grown to so many times what it had ... */
@@ -98,30 +100,28 @@ static bool has_turned_over(const struct heap *h)
     return h->taken_bytes / TURNOVERS > h->peak_bytes;
 }
 
-static size_t budget_for(const struct heap *h, uint32_t class, uint32_t slots)
+/* `share`: the heap's of what all have. */
+static size_t budget_for(const struct heap *h, uint32_t class, uint32_t slots, size_t share)
 {
-    size_t most = has_turned_over(h) ? BUDGET_MOST : BUDGET_FIRST;
-    size_t share = least_of(most, BUDGET_ALL / registry_live_heaps());
-    size_t budget = share + h->used_bytes / BUDGET_SHARE;
+    size_t most = has_turned_over(h) || is_busy(h, class) ? BUDGET_MOST : BUDGET_FIRST;
+    size_t budget = least_of(most, share) + h->used_bytes / BUDGET_SHARE;
     if (h->magazines.of[class].cap == 0)
         return 2 * budget;
     return is_long_for(class, slots) ? budget / 2 : budget;
 }
 
-/* How many of them stay is looked at as well (paged.h), but only after several of a class, and by a thread that goes on. */
-static size_t paged_budget(const struct heap *h)
-{
-    return BUDGET_ALL / registry_live_heaps() + h->used_bytes / BUDGET_SHARE_PAGED;
-}
-
-/* What small blocks get at first is little. */
+/* What small blocks get at first is little. How many of pages stay is looked at as well (paged.h), but only after several of a
+ * class, and by a thread that goes on. */
 static bool may_have(const struct heap *h, uint32_t class, uint32_t before, uint32_t slots)
 {
     size_t size = hak_classes[class].size, more = (slots - before) * size;
     if (before == 0 && size <= SMALL_MAX)
         return true;
-    bool fits = class < FIRST_PAGED ? h->magazine_bytes + more <= budget_for(h, class, slots)
-                                    : h->paged_bytes + more <= paged_budget(h);
+    size_t all = is_busy(h, class) ? BUDGET_ALL_BUSY : BUDGET_ALL;
+    size_t share = all / registry_live_heaps();
+    bool fits = class < FIRST_PAGED
+                    ? h->magazine_bytes + more <= budget_for(h, class, slots, share)
+                    : h->paged_bytes + more <= share + h->used_bytes / BUDGET_SHARE_PAGED;
     return fits && !pressure_is(PRESSURE_NEAR);
 }
 
@@ -164,6 +164,7 @@ static void lose_slots(struct heap *h, uint32_t class)
     if (cap == 0)
         return;
     h->classes[class].lost = lowest_bit(cap) & 15; /* a power of two */
+    h->classes[class].busy = false;
     exchange_slots(h, class, NULL, 0);
 }
 
@@ -174,12 +175,12 @@ HAK_COLD void magazines_lose_slots(struct heap *h)
 }
 
 /* One class on in turn: a magazine that was neither refilled nor flushed for a whole round loses its
- * slots. */
+ * slots. Not that of a busy class: it seems idle because it serves all there is to do. */
 static void move_budget_hand(struct heap *h)
 {
     uint32_t class = h->budget_hand;
     h->budget_hand = class + 1 < CLASS_COUNT ? class + 1 : 0;
-    if ((h->classes[class].active & HAND_BUDGET) == 0)
+    if ((h->classes[class].active & HAND_BUDGET) == 0 && !h->classes[class].busy)
         lose_slots(h, class);
     h->classes[class].active &= HAND_IDLE;
 }

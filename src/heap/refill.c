@@ -90,7 +90,7 @@ static bool gets_slots(struct heap *h, uint32_t class)
 {
     uint32_t cap = magazine_of(h, class)->cap;
     return cap < hak_classes[class].slots &&
-           (HAK_LIKELY(!heaps_are_many()) || cap != 0 || !needs_little(h, class));
+           (HAK_LIKELY(!heaps_are_many()) || !needs_little(h, class) || cap != 0);
 }
 
 /* A block alone: each is a slab of its own, and nothing is saved by taking more. */

@@ -3,8 +3,7 @@
 #include "os/os.h"
 
 enum {
-    FEW = 255,        /* refills of a class, each of pages as ... */
-    PAGED_WEIGHT = 5, /* ... so many, in ... */
+    PAGED_WEIGHT = 5, /* a refill of pages counts as so many */
     PERIOD_MS = 1000,
     LINE = 64,           /* bytes of a processor's cache's line */
     BYTES_MOST = 2 << 10 /* of more than one block */
@@ -20,13 +19,15 @@ static void count_anew(struct heap *h, uint64_t now)
 
 HAK_COLD bool needs_little(struct heap *h, uint32_t class)
 {
+    struct class_slabs *c = &h->classes[class];
     uint64_t now = os_now_ms();
     if (now - h->few_since_ms >= PERIOD_MS)
         count_anew(h, now);
-    if (h->classes[class].few == FEW)
+    if (c->few >= BUSY_FROM)
+        c->busy = true;
+    if (c->few == FEW)
         return false;
-    h->classes[class].few =
-        (uint8_t)(h->classes[class].few + (class < FIRST_PAGED ? 1 : PAGED_WEIGHT));
+    c->few = (uint8_t)(c->few + (class < FIRST_PAGED ? 1 : PAGED_WEIGHT));
     return true;
 }
 

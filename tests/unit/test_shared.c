@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "front/secure.h"
+#include "heap/capacity.h"
 #include "heap/shared.h"
 #include "os/os.h"
 
@@ -15,8 +16,9 @@ enum {
     PAGED = 100000, /* a slab of its own */
     HEAPS = MANY_HEAPS + 2,
     PERIOD_MS = 1000,
-    FEW = 255, /* refills in a period */
-    MANY = 300 /* more than a magazine takes */
+    LARGEST = FIRST_PAGED - 1, /* class of a slab that has several blocks */
+    CROWD = 40,                /* heaps beside which few magazines of larger blocks have slots */
+    MANY = 300                 /* more than a magazine takes */
 };
 
 static struct heap *heaps[HEAPS];
@@ -161,6 +163,101 @@ static void a_class_that_is_needed_often_gets_its_own(void **state)
     assert_true(is_shared(blocks[0] = alloc_as(h, LARGE)));
     free_as(h, blocks[0]);
     trim_as(h);
+}
+
+static void make_crowd(struct heap **crowd)
+{
+    for (int i = 0; i < CROWD; i++)
+        crowd[i] = new_heap();
+    now_ms += PERIOD_MS;
+}
+
+static void end_crowd(struct heap **crowd)
+{
+    for (int i = 0; i < CROWD; i++)
+        registry_abandon(crowd[i]);
+}
+
+/* One of each class of more than SMALL_MAX but LARGEST, into `blocks`. */
+static void alloc_of_each(struct heap *h, void **blocks)
+{
+    for (uint32_t class = class_for(SMALL_MAX) + 1; class < LARGEST; class ++)
+        blocks[class] = alloc_as(h, hak_classes[class].size);
+}
+
+static void free_of_each(struct heap *h, void **blocks)
+{
+    for (uint32_t class = class_for(SMALL_MAX) + 1; class < LARGEST; class ++)
+        free_as(h, blocks[class]);
+}
+
+/* So often that its magazine has slots; returns the blocks asked for. */
+static size_t shared_before_slots(struct heap *h, uint32_t class, void **blocks)
+{
+    size_t n = 0;
+    while (n < FEW && magazine_of(h, class)->cap == 0) {
+        blocks[n] = alloc_as(h, hak_classes[class].size);
+        assert_true(is_shared(blocks[n++]));
+    }
+    return n;
+}
+
+/* The hand takes the slots of idle ones for classes that have none. */
+static void miss_slots_until_lost(struct heap *h, uint32_t class)
+{
+    for (int i = 0; i < BUSY_FROM && magazine_of(h, class)->cap != 0; i++) {
+        for (uint32_t other = class + 1; other < LARGEST; other++) {
+            if (magazine_of(h, other)->cap == 0)
+                free_as(h, alloc_as(h, hak_classes[other].size));
+        }
+    }
+    assert_int_equal(magazine_of(h, class)->cap, 0);
+}
+
+/* Where there is no room for the slots of another. They are not taken for idle later, although they serve all by themselves. */
+static void a_busy_class_gets_slots_before_slabs(void **state)
+{
+    (void)state;
+    struct heap *h = heaps[2], *crowd[CROWD];
+    void *blocks[FEW], *first[LARGEST];
+    uint32_t idle = class_for(LARGE);
+    make_crowd(crowd);
+    alloc_of_each(h, first);
+    assert_int_not_equal(magazine_of(h, idle)->cap, 0);
+    size_t n = shared_before_slots(h, LARGEST, blocks);
+    assert_in_range(n, BUSY_FROM, BUSY_FROM + 1);
+    uint32_t cap = magazine_of(h, LARGEST)->cap;
+    trim_as(h);
+    free_as(h, alloc_as(h, LARGE));
+    h->budget_hand =
+        LARGEST; /* where it comes by twice before it does so at the one that is idle from now on */
+    miss_slots_until_lost(h, idle);
+    assert_int_equal(magazine_of(h, LARGEST)->cap, cap);
+    free_each_as(h, blocks, n);
+    free_of_each(h, first);
+    trim_as(h);
+    end_crowd(crowd);
+}
+
+/* What it had is gone with the demand, but not that it is busy, if it is. */
+static void a_busy_class_gets_lost_slots_back(void **state)
+{
+    (void)state;
+    struct heap *h = heaps[1], *crowd[CROWD];
+    void *blocks[FEW + 2], *first[LARGEST];
+    make_crowd(crowd);
+    alloc_of_each(h, first);
+    size_t n = shared_before_slots(h, LARGEST, blocks);
+    free_of_each(h, first);
+    magazines_lose_slots(h);
+    alloc_of_each(h, first); /* and these are in the way again */
+    assert_int_equal(magazine_of(h, LARGEST)->cap, 0);
+    blocks[n++] = alloc_as(h, hak_classes[LARGEST].size);
+    assert_int_not_equal(magazine_of(h, LARGEST)->cap, 0);
+    free_each_as(h, blocks, n);
+    free_of_each(h, first);
+    trim_as(h);
+    end_crowd(crowd);
 }
 
 /* Its own free blocks come first. */
@@ -335,6 +432,8 @@ int main(void)
         cmocka_unit_test(threads_take_from_one_slab),
         cmocka_unit_test(a_refill_takes_as_many_as_there_were),
         cmocka_unit_test(a_class_that_is_needed_often_gets_its_own),
+        cmocka_unit_test(a_busy_class_gets_slots_before_slabs),
+        cmocka_unit_test(a_busy_class_gets_lost_slots_back),
         cmocka_unit_test(own_blocks_are_used_up),
         cmocka_unit_test(busy_ones_are_passed_over),
         cmocka_unit_test(blocks_of_pages_are_not_kept),

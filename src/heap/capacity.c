@@ -20,13 +20,12 @@ enum {
     BUDGET_FIRST = 2 << 20, /* all capacities of a heap together stay within so many bytes, ... */
     BUDGET_MOST = 8 << 20,  /* ... or so many if its blocks have come anew ... */
     TURNOVERS = 8,          /* ... so often since it was emptied, ... */
-    BUDGET_ALL = 32 << 20,  /* ... its share of so many for all heaps if that is less, ... */
-    BUDGET_ALL_BUSY = 256 << 20, /* ... or of so many for a busy class, ... */
+    BUDGET_ALL = 32 << 20,  /* ... its share of so many for all heaps if that is less ... */
+    BUDGET_ALL_BUSY = 256 << 20, /* (where they are few, or for a busy class, of so many), ... */
     BUDGET_SHARE = 32,           /* ... and this share of what the heap has in use */
-    BUDGET_SHARE_PAGED =
-        4,          /* blocks of pages have as much again for all heaps, and another share */
-    GROWN_ANEW = 2, /* a heap swings: it has grown to so many times what it had ... */
-    SWING_MS = 1000 /* ... when it was emptied, no longer ago than that */
+    BUDGET_SHARE_PAGED = 4,      /* blocks of pages have BUDGET_ALL, likewise, and this share */
+    GROWN_ANEW = 2,              /* a heap swings: it has grown to so many times what it had ... */
+    SWING_MS = 1000              /* ... when it was emptied, no longer ago than that */
 };
 
 /* Values of the setting `magazines`, in the order of its words. */
@@ -117,8 +116,9 @@ static bool may_have(const struct heap *h, uint32_t class, uint32_t before, uint
     size_t size = hak_classes[class].size, more = (slots - before) * size;
     if (before == 0 && size <= SMALL_MAX)
         return true;
-    size_t all = is_busy(h, class) ? BUDGET_ALL_BUSY : BUDGET_ALL;
-    size_t share = all / registry_live_heaps();
+    uint32_t heaps = registry_live_heaps();
+    size_t all = is_busy(h, class) || heaps <= MANY_HEAPS ? BUDGET_ALL_BUSY : BUDGET_ALL;
+    size_t share = least_of(BUDGET_ALL, all / heaps);
     bool fits = class < FIRST_PAGED
                     ? h->magazine_bytes + more <= budget_for(h, class, slots, share)
                     : h->paged_bytes + more <= share + h->used_bytes / BUDGET_SHARE_PAGED;

@@ -23,7 +23,7 @@ enum { FEW = 255, BUSY_FROM = FEW / 3 };
 
 HAK_INLINE bool is_busy(const struct heap *h, uint32_t class)
 {
-    return h->classes[class].busy && heaps_are_many();
+    return h->classes[class].busy;
 }
 
 /* Counts a refill of the class that found nothing of the thread's own. Whether they are so few that it should have

@@ -55,6 +55,18 @@ static void their_slots_are_counted_by_themselves(void **state)
     assert_int_equal(heap->paged_bytes, could_hold);
 }
 
+/* As many as share nothing: each may have the slots of all classes. */
+static void a_few_heaps_have_as_many_slots_as_one(void **state)
+{
+    struct heap *others[MANY_HEAPS];
+    size_t n = 0;
+    while (load_relaxed(&hak_live_heaps) < MANY_HEAPS)
+        others[n++] = new_heap();
+    their_slots_are_counted_by_themselves(state);
+    while (n > 0)
+        registry_abandon(others[--n]);
+}
+
 static void the_oldest_of_the_next_larger_goes_back_first(void **state)
 {
     (void)state;
@@ -357,6 +369,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(their_slots_are_counted_by_themselves, empty_all),
+        cmocka_unit_test_teardown(a_few_heaps_have_as_many_slots_as_one, empty_all),
         cmocka_unit_test_teardown(the_oldest_of_the_next_larger_goes_back_first, empty_all),
         cmocka_unit_test_teardown(a_block_of_a_class_takes_their_place_too, empty_all),
         cmocka_unit_test_teardown(one_is_cut_to_size_where_touched_pages_are_free, empty_all),

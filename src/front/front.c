@@ -234,8 +234,7 @@ HAK_INLINE void learn_offset(size_t size, size_t offset)
 enum {
     SELDOM_MS = 64,
     SHORT_WORDS = 256,
-    GLANCES_APART = 1,        /* countdowns, where they are not seldom, ... */
-    GLANCES_APART_LARGE = 32, /* ... or where blocks above 32 KiB end them */
+    LEFT_OUT_MOST = 15 /* glances in a row, where the clock stands still; a power of two less one */
 };
 
 /* What magazines keep is given back at slow paths, too, and what is free in slabs. */
@@ -246,17 +245,14 @@ static void look_at_heap(struct heap *h)
     thread_leave();
 }
 
-HAK_INLINE uint32_t glances_apart(size_t size)
+/* Where it comes so often that the clock stands still the next ones are left out, twice as many each time. */
+static void glance(struct heap *h)
 {
-    return words_of(size) <= SERVED_MOST ? GLANCES_APART : GLANCES_APART_LARGE;
-}
-
-static void glance(struct heap *h, size_t size)
-{
-    uint64_t now = os_now_ms();
-    bool seldom = now - h->glanced_ms >= SELDOM_MS;
+    uint64_t now = os_now_ms(), apart = now - h->glanced_ms;
+    bool seldom = apart >= SELDOM_MS;
     h->glanced_ms = now;
-    h->until_glance = seldom ? 0 : glances_apart(size) - 1;
+    h->left_out = apart == 0 ? (2 * h->left_out + 1) & LEFT_OUT_MOST : 0;
+    h->until_glance = h->left_out;
     if (hak_thread.depth != 0)
         return;
     if (hollow_may_be() && now - h->hollow.looked_ms >= SELDOM_MS)
@@ -273,12 +269,12 @@ static HAK_COLD void *alloc_and_glance(size_t size)
     struct heap *h = hak_thread.heap;
     if (!sampler_goes_on(&h->magazines.sampler)) /* nor does a thread's without a heap */
         return alloc_missed(size);
-    glance(h, size);
+    glance(h);
     return front_alloc_slow(size);
 }
 
 /* Of a countdown that is over. Blocks of more than LEFT_MOST words end one each time. */
-HAK_INLINE bool glance_is_due(size_t size)
+HAK_INLINE bool glance_is_due(void)
 {
     struct heap *h = hak_thread.heap;
     if (HAK_LIKELY(h->until_glance != 0)) {
@@ -288,7 +284,7 @@ HAK_INLINE bool glance_is_due(size_t size)
     if (purge_finds_much())
         return true;
     if (h != &hak_empty_heap) /* which is everybody's */
-        h->until_glance = glances_apart(size) - 1;
+        h->until_glance = h->left_out;
     return false;
 }
 
@@ -299,7 +295,7 @@ void *front_alloc_slow(size_t size)
     void *p = NULL;
     if (size > SLAB_MAX)
         return alloc_missed(size);
-    if (HAK_UNLIKELY(sampler_is_over()) && HAK_UNLIKELY(glance_is_due(size)))
+    if (HAK_UNLIKELY(sampler_is_over()) && HAK_UNLIKELY(glance_is_due()))
         return alloc_and_glance(size);
     size_t offset = offset_for(size);
     if (!pop_unsampled(offset, &p))

@@ -215,7 +215,8 @@ struct heap {
     uint64_t few_since_ms; /* since when each class' `few` counts; under the lock */
     /* Countdowns that end while much may be free before the clock is looked at, and when it last was (front.c). Its thread
      * alone. */
-    uint32_t until_glance;
+    uint32_t until_glance,
+        left_out; /* the latter: countdowns in between, as the last glance found */
     uint64_t glanced_ms;
     struct hollow hollow;
     struct explicit_parts parts;

@@ -234,7 +234,7 @@ HAK_INLINE void learn_offset(size_t size, size_t offset)
 enum {
     SELDOM_MS = 64,
     SHORT_WORDS = 256,
-    LEFT_OUT_MOST = 15 /* glances in a row, where the clock stands still; a power of two less one */
+    LEFT_OUT_MOST = 15 /* glances in a row; a power of two less one */
 };
 
 /* What magazines keep is given back at slow paths, too, and what is free in slabs. */
@@ -245,7 +245,8 @@ static void look_at_heap(struct heap *h)
     thread_leave();
 }
 
-/* Where it comes so often that the clock stands still the next ones are left out, twice as many each time. */
+/* Where the clock has not moved since the last one, which it does once in some milliseconds, the next ones are left out: one, three,
+ * seven and so on. */
 static void glance(struct heap *h)
 {
     uint64_t now = os_now_ms(), apart = now - h->glanced_ms;
@@ -284,7 +285,7 @@ HAK_INLINE bool glance_is_due(void)
     if (purge_finds_much())
         return true;
     if (h != &hak_empty_heap) /* which is everybody's */
-        h->until_glance = h->left_out;
+        h->until_glance = LEFT_OUT_MOST;
     return false;
 }
 

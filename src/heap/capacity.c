@@ -20,12 +20,13 @@ enum {
     BUDGET_FIRST = 2 << 20, /* all capacities of a heap together stay within so many bytes, ... */
     BUDGET_MOST = 8 << 20,  /* ... or so many if its blocks have come anew ... */
     TURNOVERS = 8,          /* ... so often since it was emptied, ... */
-    BUDGET_ALL = 32 << 20,  /* ... its share of so many for all heaps if that is less ... */
-    BUDGET_ALL_BUSY = 256 << 20, /* (where they are few, or for a busy class, of so many), ... */
-    BUDGET_SHARE = 32,           /* ... and this share of what the heap has in use */
-    BUDGET_SHARE_PAGED = 4,      /* blocks of pages have BUDGET_ALL, likewise, and this share */
-    GROWN_ANEW = 2,              /* a heap swings: it has grown to so many times what it had ... */
-    SWING_MS = 1000              /* ... when it was emptied, no longer ago than that */
+    BUDGET_ALL = 32 << 20,  /* ... its share of so many for all, where heaps are many, ... */
+    BUDGET_ALL_BUSY = MANY_HEAPS * BUDGET_ALL, /* ... or, for a busy class, of so many, ... */
+    BUDGET_SHARE = 32, /* ... and this share of what the heap has in use; ... */
+    BUDGET_SHARE_PAGED =
+        4, /* ... those of blocks of pages within BUDGET_ALL, or such a share, and this one */
+    GROWN_ANEW = 2, /* a heap swings: it has grown to so many times what it had ... */
+    SWING_MS = 1000 /* ... when it was emptied, no longer ago than that */
 };
 
 /* Values of the setting `magazines`, in the order of its words. */
@@ -99,7 +100,7 @@ static bool has_turned_over(const struct heap *h)
     return h->taken_bytes / TURNOVERS > h->peak_bytes;
 }
 
-/* `share`: the heap's of what all have. */
+/* `share`: the heap's part of what all may have. */
 static size_t budget_for(const struct heap *h, uint32_t class, uint32_t slots, size_t share)
 {
     size_t most = has_turned_over(h) || is_busy(h, class) ? BUDGET_MOST : BUDGET_FIRST;
@@ -111,12 +112,12 @@ static size_t budget_for(const struct heap *h, uint32_t class, uint32_t slots, s
 
 /* What small blocks get at first is little. How many of pages stay is looked at as well (paged.h), but only after several of a
  * class, and by a thread that goes on. */
-static bool may_have(const struct heap *h, uint32_t class, uint32_t before, uint32_t slots)
+static bool may_have(const struct heap *h, uint32_t class, uint32_t before, uint32_t slots,
+                     uint32_t heaps)
 {
     size_t size = hak_classes[class].size, more = (slots - before) * size;
     if (before == 0 && size <= SMALL_MAX)
         return true;
-    uint32_t heaps = registry_live_heaps();
     size_t all = is_busy(h, class) || heaps <= MANY_HEAPS ? BUDGET_ALL_BUSY : BUDGET_ALL;
     size_t share = least_of(BUDGET_ALL, all / heaps);
     bool fits = class < FIRST_PAGED
@@ -175,12 +176,13 @@ HAK_COLD void magazines_lose_slots(struct heap *h)
 }
 
 /* One class on in turn: a magazine that was neither refilled nor flushed for a whole round loses its
- * slots. Not that of a busy class: it seems idle because it serves all there is to do. */
-static void move_budget_hand(struct heap *h)
+ * slots. Not that of a busy class, which may seem idle because it serves all there is to do. */
+static void move_budget_hand(struct heap *h, uint32_t heaps)
 {
     uint32_t class = h->budget_hand;
     h->budget_hand = class + 1 < CLASS_COUNT ? class + 1 : 0;
-    if ((h->classes[class].active & HAND_BUDGET) == 0 && !h->classes[class].busy)
+    bool is_idle = (h->classes[class].active & HAND_BUDGET) == 0;
+    if (is_idle && !(is_busy(h, class) && heaps > MANY_HEAPS))
         lose_slots(h, class);
     h->classes[class].active &= HAND_IDLE;
 }
@@ -268,9 +270,10 @@ void adjust_slots(struct heap *h, uint32_t class)
     uint32_t wanted = wanted_slots(h, class);
     if (wanted <= m->cap)
         return;
-    if (!may_have(h, class, m->cap, wanted)) {
+    uint32_t heaps = registry_live_heaps();
+    if (!may_have(h, class, m->cap, wanted, heaps)) {
         if (m->cap == 0 || hak_classes[class].size <= SMALL_MAX)
-            move_budget_hand(h); /* larger ones would take it from each other all the time */
+            move_budget_hand(h, heaps); /* larger ones would take it from each other all the time */
         return;
     }
     void **slots = slots_take(h, wanted);

@@ -213,10 +213,9 @@ struct heap {
     size_t magazine_bytes, paged_bytes;
     uint32_t budget_hand;
     uint64_t few_since_ms; /* since when each class' `few` counts; under the lock */
-    /* Countdowns that end while much may be free before the clock is looked at, and when it last was (front.c). Its thread
-     * alone. */
-    uint32_t until_glance,
-        left_out; /* the latter: countdowns in between, as the last glance found */
+    /* Ends of countdowns before the clock is glanced at, what the last glance has set that to, and when it was (front.c).
+     * Its thread alone. */
+    uint32_t until_glance, left_out;
     uint64_t glanced_ms;
     struct hollow hollow;
     struct explicit_parts parts;

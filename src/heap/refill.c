@@ -85,7 +85,7 @@ static uint32_t next_batch(struct magazine *m)
     return m->batch;
 }
 
-/* A thread of many that needs few blocks of pages has no magazine for them. */
+/* A thread of many that needs few blocks of pages has no magazine for them. They are counted with slots as well. */
 static bool gets_slots(struct heap *h, uint32_t class)
 {
     uint32_t cap = magazine_of(h, class)->cap;

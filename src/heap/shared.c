@@ -8,7 +8,8 @@ enum {
     LINE = 64,           /* bytes of a processor's cache's line */
     BYTES_MOST = 2 << 10 /* of more than one block */
 };
-_Static_assert(FEW % PAGED_WEIGHT == 0 && FEW <= UINT8_MAX, "counted up to FEW");
+_Static_assert(FEW_REFILLS % PAGED_WEIGHT == 0 && FEW_REFILLS <= UINT8_MAX,
+               "counted up to FEW_REFILLS");
 
 static void count_anew(struct heap *h, uint64_t now)
 {
@@ -25,7 +26,7 @@ HAK_COLD bool needs_little(struct heap *h, uint32_t class)
         count_anew(h, now);
     if (c->few >= BUSY_FROM)
         c->busy = true;
-    if (c->few == FEW)
+    if (c->few == FEW_REFILLS)
         return false;
     c->few = (uint8_t)(c->few + (class < FIRST_PAGED ? 1 : PAGED_WEIGHT));
     return true;

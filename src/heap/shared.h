@@ -19,15 +19,15 @@ HAK_INLINE bool heaps_are_many(void)
 }
 
 /* Refills of a class within a second that are still few, and those from which on it is busy. */
-enum { FEW = 255, BUSY_FROM = FEW / 3 };
+enum { FEW_REFILLS = 255, BUSY_FROM = FEW_REFILLS / 3 };
 
 HAK_INLINE bool is_busy(const struct heap *h, uint32_t class)
 {
     return h->classes[class].busy;
 }
 
-/* Counts a refill of the class that found nothing of the thread's own. Whether they are so few that it should have
- * nothing of its own. */
+/* Counts a refill of the class that found nothing of the thread's own, or one of pages, as several; where they are BUSY_FROM the class
+ * becomes busy. Whether they are so few that it should have nothing of its own. */
 bool needs_little(struct heap *h, uint32_t class);
 
 /* From whose slabs the class is to be refilled: a shared heap, then locked, of which `*most` blocks may be taken; or the own. */

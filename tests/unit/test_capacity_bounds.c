@@ -70,13 +70,12 @@ static void swing_larger(int blocks, int turns)
     }
 }
 
-/* Of small ones any have all of it. */
-static void long_magazines_of_small_blocks_have_the_whole_budget(void **state)
+static void small_ones_have_the_whole_budget(uint32_t live)
 {
-    (void)state;
     enum { TURNS = 40, SWING = 900, MOST = 8 << 20 /* of which blocks have come anew */ };
     uint32_t class = class_for(80);
     forget_slots();
+    heaps = live;
     heap->taken_bytes = SIZE_MAX / 2;
     heap->magazine_bytes = MOST * 3 / 4;
     for (int i = 0; i < TURNS; i++)
@@ -84,7 +83,16 @@ static void long_magazines_of_small_blocks_have_the_whole_budget(void **state)
     assert_true(capacity(class) >= SWING);
     heap->magazine_bytes -= MOST * 3 / 4;
     heap->taken_bytes = 0;
+    heaps = 1;
     give_all_back(class);
+}
+
+/* Of small ones any have all of it, and a few heaps have it each. */
+static void long_magazines_of_small_blocks_have_the_whole_budget(void **state)
+{
+    (void)state;
+    small_ones_have_the_whole_budget(1);
+    small_ones_have_the_whole_budget(MANY_HEAPS);
 }
 
 /* Few of them are much memory, so long magazines of them get a part of the budget, which is small until the heap's blocks have come

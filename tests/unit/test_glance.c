@@ -44,8 +44,9 @@ static void one_that_is_seldom_is_at_each_end(void **state)
 {
     (void)state;
     if (!HAK_INSIGHT)
-        skip(); /* nothing is counted down */
-    assert_in_range(looks_while(COUNTDOWNS, 1), COUNTDOWNS - 1, 2 * COUNTDOWNS);
+        skip();                           /* nothing is counted down */
+    (void)looks_while(COUNTDOWNS / 2, 1); /* what was left out before is over */
+    assert_in_range(looks_while(COUNTDOWNS, 1), COUNTDOWNS - 2, COUNTDOWNS + 2);
 }
 
 static void one_that_would_be_at_once_is_left_out(void **state)
@@ -54,9 +55,9 @@ static void one_that_would_be_at_once_is_left_out(void **state)
     if (!HAK_INSIGHT)
         skip();
     (void)looks_while(COUNTDOWNS, 0);
-    assert_in_range(looks_while(COUNTDOWNS, 0), COUNTDOWNS / 16, COUNTDOWNS / 8);
+    assert_in_range(looks_while(COUNTDOWNS, 0), COUNTDOWNS / 16 - 1, COUNTDOWNS / 8);
     (void)looks_while(COUNTDOWNS / 4, 1);
-    assert_in_range(looks_while(COUNTDOWNS, 1), COUNTDOWNS - 1, 2 * COUNTDOWNS);
+    assert_in_range(looks_while(COUNTDOWNS, 1), COUNTDOWNS - 2, COUNTDOWNS + 2);
 }
 
 int main(void)

@@ -14,6 +14,8 @@ enum {
     LARGE = 3000, /* of which a refill takes one */
     ZEROS = 20000,
     PAGED = 100000, /* a slab of its own */
+    PAGED_MOST = SLAB_MAX,
+    PAGED_BUSY = BUSY_FROM / 5 + 1, /* refills of pages, which count as several */
     HEAPS = MANY_HEAPS + 2,
     PERIOD_MS = 1000,
     LARGEST = FIRST_PAGED - 1, /* class of a slab that has several blocks */
@@ -21,7 +23,7 @@ enum {
     MANY = 300                 /* more than a magazine takes */
 };
 
-static struct heap *heaps[HEAPS];
+static struct heap *heaps[HEAPS], *with_slots;
 static uint64_t now_ms = 1;
 
 uint64_t __wrap_os_now_ms(void);
@@ -48,7 +50,9 @@ static void few_heaps_share_nothing(void **state)
     assert_false(heaps_are_many());
     assert_ptr_equal(owner_of(p), h);
     free_as(h, p);
-    registry_abandon(h);
+    free_as(h, alloc_as(h, PAGED_MOST));
+    trim_as(h);
+    with_slots = h;
 }
 
 static int make_many(void **state)
@@ -146,11 +150,11 @@ static size_t shared_before_own(struct heap *h, size_t size, void **blocks, size
 static void a_class_that_is_needed_often_gets_its_own(void **state)
 {
     (void)state;
-    static void *blocks[2 * FEW + 2];
+    static void *blocks[2 * FEW_REFILLS + 2];
     struct heap *h = heaps[3];
     now_ms += PERIOD_MS;
-    size_t n = shared_before_own(h, LARGE, blocks, FEW + 1);
-    assert_int_equal(n, FEW);
+    size_t n = shared_before_own(h, LARGE, blocks, FEW_REFILLS + 1);
+    assert_int_equal(n, FEW_REFILLS);
     assert_true(is_shared(blocks[n + 1] = alloc_as(h, 2 * (size_t)LARGE))); /* another class */
     free_each_as(h, blocks, n + 2);
     trim_as(h);
@@ -195,7 +199,7 @@ static void free_of_each(struct heap *h, void **blocks)
 static size_t shared_before_slots(struct heap *h, uint32_t class, void **blocks)
 {
     size_t n = 0;
-    while (n < FEW && magazine_of(h, class)->cap == 0) {
+    while (n < FEW_REFILLS && magazine_of(h, class)->cap == 0) {
         blocks[n] = alloc_as(h, hak_classes[class].size);
         assert_true(is_shared(blocks[n++]));
     }
@@ -219,7 +223,7 @@ static void a_busy_class_gets_slots_before_slabs(void **state)
 {
     (void)state;
     struct heap *h = heaps[2], *crowd[CROWD];
-    void *blocks[FEW], *first[LARGEST];
+    void *blocks[FEW_REFILLS], *first[LARGEST];
     uint32_t idle = class_for(LARGE);
     make_crowd(crowd);
     alloc_of_each(h, first);
@@ -239,17 +243,20 @@ static void a_busy_class_gets_slots_before_slabs(void **state)
     end_crowd(crowd);
 }
 
-/* What it had is gone with the demand, but not that it is busy, if it is. */
+/* What it had is gone with the demand, but one that is needed within the same second is busy again at once. */
 static void a_busy_class_gets_lost_slots_back(void **state)
 {
     (void)state;
     struct heap *h = heaps[1], *crowd[CROWD];
-    void *blocks[FEW + 2], *first[LARGEST];
+    void *blocks[FEW_REFILLS + 2], *first[LARGEST];
     make_crowd(crowd);
     alloc_of_each(h, first);
     size_t n = shared_before_slots(h, LARGEST, blocks);
     free_of_each(h, first);
+    assert_true(lock_take(&h->lock));
     magazines_lose_slots(h);
+    heap_unlock(h);
+    assert_false(is_busy(h, LARGEST));
     alloc_of_each(h, first); /* and these are in the way again */
     assert_int_equal(magazine_of(h, LARGEST)->cap, 0);
     blocks[n++] = alloc_as(h, hak_classes[LARGEST].size);
@@ -264,10 +271,10 @@ static void a_busy_class_gets_lost_slots_back(void **state)
 static void own_blocks_are_used_up(void **state)
 {
     (void)state;
-    void *blocks[FEW + 2], *p;
+    void *blocks[FEW_REFILLS + 2], *p;
     struct heap *h = heaps[4];
     now_ms += PERIOD_MS;
-    size_t n = shared_before_own(h, LARGE, blocks, FEW + 1);
+    size_t n = shared_before_own(h, LARGE, blocks, FEW_REFILLS + 1);
     now_ms += PERIOD_MS;
     trim_as(h);
     p = alloc_as(h, LARGE);
@@ -315,11 +322,43 @@ static void blocks_of_pages_are_not_kept(void **state)
         free_as(h, alloc_as(h, PAGED));
     assert_int_equal(magazine_of(h, class)->cap, 0);
     assert_int_equal(h->classes[class].used, 0);
-    for (int i = 0; i < FEW && magazine_of(h, class)->cap == 0; i++)
+    for (int i = 0; i < FEW_REFILLS && magazine_of(h, class)->cap == 0; i++)
         free_as(h, alloc_as(h, PAGED));
     assert_true(magazine_of(h, class)->cap != 0);
     assert_int_equal(h->classes[class].used, 1);
     trim_as(h);
+}
+
+/* Which is more than the share of many heaps has room for. */
+static void busy_blocks_of_pages_get_slots(void **state)
+{
+    (void)state;
+    struct heap *h = heaps[1], *crowd[CROWD];
+    const struct magazine *m = magazine_of(h, class_for(PAGED_MOST));
+    make_crowd(crowd);
+    for (int i = 0; i < FEW_REFILLS && m->cap == 0; i++)
+        free_as(h, alloc_as(h, PAGED_MOST));
+    assert_int_not_equal(m->cap, 0);
+    trim_as(h);
+    end_crowd(crowd);
+}
+
+/* From when there were few heaps. */
+static void blocks_of_pages_that_have_slots_become_busy(void **state)
+{
+    (void)state;
+    struct heap *crowd[CROWD];
+    void *blocks[PAGED_BUSY];
+    uint32_t class = class_for(PAGED_MOST);
+    make_crowd(crowd);
+    assert_int_not_equal(magazine_of(with_slots, class)->cap, 0);
+    alloc_each_as(with_slots, PAGED_MOST, blocks, PAGED_BUSY - 1);
+    assert_false(is_busy(with_slots, class));
+    blocks[PAGED_BUSY - 1] = alloc_as(with_slots, PAGED_MOST);
+    assert_true(is_busy(with_slots, class));
+    free_each_as(with_slots, blocks, PAGED_BUSY);
+    registry_abandon(with_slots);
+    end_crowd(crowd);
 }
 
 static void what_is_to_be_zeros_is(void **state)
@@ -437,6 +476,8 @@ int main(void)
         cmocka_unit_test(own_blocks_are_used_up),
         cmocka_unit_test(busy_ones_are_passed_over),
         cmocka_unit_test(blocks_of_pages_are_not_kept),
+        cmocka_unit_test(busy_blocks_of_pages_get_slots),
+        cmocka_unit_test(blocks_of_pages_that_have_slots_become_busy),
         cmocka_unit_test(what_is_to_be_zeros_is),
         cmocka_unit_test(they_are_shared_in_a_forks_child_as_well),
         cmocka_unit_test(misuse_is_noticed_at_exit),

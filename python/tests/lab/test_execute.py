@@ -217,6 +217,26 @@ def test_driver_gets_the_library_by_another_name() -> None:
     assert found == {"HAKMEM_ARM_PRELOAD": "/lib/peer.so"}
 
 
+def test_each_run_has_a_copy_of_the_library(
+    executor: Executor, marker_library: Path, tmp_path: Path
+) -> None:
+    noted = tmp_path / "noted"
+    script = f'echo "$LD_PRELOAD" >> "{noted}" && cmp -s "$LD_PRELOAD" "{marker_library}"'
+    for _ in range(2):
+        assert executor.run(shell(script), Arm("peer", "", marker_library)).failed is None
+    copies = noted.read_text().split()
+    assert len({*copies, str(marker_library)}) == 3
+    assert {Path(copy).name for copy in copies} == {marker_library.name}
+    assert not any(Path(copy).exists() for copy in copies)
+
+
+def test_library_that_would_miss_others_is_not_copied(tmp_path: Path) -> None:
+    library = tmp_path / "lib.so"
+    library.write_bytes(b"...$ORIGIN/...")
+    for arm in (GLIBC, Arm("peer", "", library), Arm("glibc", "", library, {}, "glibc")):
+        assert execute.laid_anew(arm, tmp_path / "none") == arm
+
+
 def test_library_that_does_not_load(marker_library: Path, tmp_path: Path) -> None:
     good = Arm("good", "", marker_library)
     assert preload_problem(good, os.environ) is None

@@ -22,11 +22,10 @@ enum {
     TURNOVERS = 8,          /* ... so often since it was emptied, ... */
     BUDGET_ALL = 32 << 20,  /* ... its share of so many for all, where heaps are many, ... */
     BUDGET_ALL_BUSY = MANY_HEAPS * BUDGET_ALL, /* ... or, for a busy class, of so many, ... */
-    BUDGET_SHARE = 32, /* ... and this share of what the heap has in use; ... */
-    BUDGET_SHARE_PAGED =
-        4, /* ... those of blocks of pages within BUDGET_ALL, or such a share, and this one */
-    GROWN_ANEW = 2, /* a heap swings: it has grown to so many times what it had ... */
-    SWING_MS = 1000 /* ... when it was emptied, no longer ago than that */
+    BUDGET_SHARE = 32,      /* ... and this share of what the heap has in use; ... */
+    BUDGET_SHARE_PAGED = 4, /* ... blocks of pages have BUDGET_ALL, or such a share, and this one */
+    GROWN_ANEW = 2,         /* a heap swings: it has grown to so many times what it had ... */
+    SWING_MS = 1000         /* ... when it was emptied, no longer ago than that */
 };
 
 /* Values of the setting `magazines`, in the order of its words. */

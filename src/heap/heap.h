@@ -76,9 +76,9 @@ struct class_slabs {
     size_t used;       /* blocks handed out of all of them */
     uintptr_t spilled; /* what the last spill left (capacity.c); 0: not noted since */
     uint32_t kept; /* the one slab of which no block is used, unit index + 1, that stays; 0: none */
-    uint8_t active;   /* refilled or flushed: a bit for each hand, until that next comes by */
-    bool taken : 1;   /* blocks were taken from its slabs or shared ones since the last sweep */
-    bool busy : 1;    /* it was, since its magazine last lost its slots (shared.h) */
+    uint8_t active; /* refilled or flushed: a bit for each hand, until that next comes by */
+    bool taken : 1; /* blocks were taken from its slabs or shared ones since the last sweep */
+    bool busy : 1; /* needed often at some time since its magazine last lost its slots (shared.h) */
     bool filled : 1;  /* of the last witness nearly all pages were touched */
     uint8_t lost : 4; /* binary logarithm of the slots that its magazine has lost (capacity.c) */
     uint8_t seen;     /* blocks in the magazine when the idle hand last came by, modulo 256 */

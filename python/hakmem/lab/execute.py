@@ -132,7 +132,7 @@ def environment_for(case: Case, arm: Arm, base: Mapping[str, str]) -> dict[str, 
 def laid_anew(arm: Arm, place: Path) -> Arm:
     """The arm with a copy of its library, in pages of memory of its own.
 
-    The same file may take 1.9 times another copy's time for as long as it stays in memory, by the
+    The same file may take 1.8 times another copy's time for as long as it stays in memory, by the
     pages it came to lie in (docs/decisions/0133). A library that looks for others beside itself
     stays where it is, as does the C library.
     """

@@ -3,7 +3,6 @@
 #include "os/os.h"
 
 enum {
-    PAGED_WEIGHT = 5, /* a refill of pages counts as so many */
     PERIOD_MS = 1000,
     LINE = 64,           /* bytes of a processor's cache's line */
     BYTES_MOST = 2 << 10 /* of more than one block */

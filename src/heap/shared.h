@@ -18,8 +18,8 @@ HAK_INLINE bool heaps_are_many(void)
     return load_relaxed(&hak_live_heaps) > MANY_HEAPS;
 }
 
-/* Refills of a class within a second that are still few, and those from which on it is busy. */
-enum { FEW_REFILLS = 255, BUSY_FROM = FEW_REFILLS / 3 };
+/* Refills of a class within a second that are still few, those from which on it is busy, and as how many one of pages counts. */
+enum { FEW_REFILLS = 255, BUSY_FROM = FEW_REFILLS / 3, PAGED_WEIGHT = 5 };
 
 HAK_INLINE bool is_busy(const struct heap *h, uint32_t class)
 {

@@ -7,7 +7,7 @@
 
 enum {
     SIZE = 1024,
-    COUNTDOWN = 128 << 10, /* bytes at most */
+    COUNTDOWN = (int)(LEFT_MOST * sizeof(uint64_t)), /* bytes at most */
     COUNTDOWNS = 64
 };
 
@@ -56,7 +56,7 @@ static void one_that_would_be_at_once_is_left_out(void **state)
         skip();
     (void)looks_while(COUNTDOWNS, 0);
     assert_in_range(looks_while(COUNTDOWNS, 0), COUNTDOWNS / 16 - 1, COUNTDOWNS / 8);
-    (void)looks_while(COUNTDOWNS / 4, 1);
+    (void)looks_while(COUNTDOWNS / 2, 1);
     assert_in_range(looks_while(COUNTDOWNS, 1), COUNTDOWNS - 2, COUNTDOWNS + 2);
 }
 

@@ -15,7 +15,7 @@ enum {
     ZEROS = 20000,
     PAGED = 100000, /* a slab of its own */
     PAGED_MOST = SLAB_MAX,
-    PAGED_BUSY = BUSY_FROM / 5 + 1, /* refills of pages, which count as several */
+    PAGED_BUSY = BUSY_FROM / PAGED_WEIGHT + 1, /* refills of pages */
     HEAPS = MANY_HEAPS + 2,
     PERIOD_MS = 1000,
     LARGEST = FIRST_PAGED - 1, /* class of a slab that has several blocks */
@@ -23,7 +23,7 @@ enum {
     MANY = 300                 /* more than a magazine takes */
 };
 
-static struct heap *heaps[HEAPS], *with_slots;
+static struct heap *heaps[HEAPS], *crowd[CROWD], *with_slots;
 static uint64_t now_ms = 1;
 
 uint64_t __wrap_os_now_ms(void);
@@ -55,14 +55,25 @@ static void few_heaps_share_nothing(void **state)
     with_slots = h;
 }
 
+static void make_heaps(struct heap **made, int n)
+{
+    for (int i = 0; i < n; i++) {
+        made[i] = new_heap();
+        assert_non_null(made[i]);
+    }
+    now_ms += PERIOD_MS;
+}
+
+static void end_heaps(struct heap **made, int n)
+{
+    for (int i = 0; i < n; i++)
+        registry_abandon(made[i]);
+}
+
 static int make_many(void **state)
 {
     (void)state;
-    for (int i = 0; i < HEAPS; i++) {
-        heaps[i] = new_heap();
-        assert_non_null(heaps[i]);
-    }
-    now_ms += PERIOD_MS;
+    make_heaps(heaps, HEAPS);
     return 0;
 }
 
@@ -169,19 +180,6 @@ static void a_class_that_is_needed_often_gets_its_own(void **state)
     trim_as(h);
 }
 
-static void make_crowd(struct heap **crowd)
-{
-    for (int i = 0; i < CROWD; i++)
-        crowd[i] = new_heap();
-    now_ms += PERIOD_MS;
-}
-
-static void end_crowd(struct heap **crowd)
-{
-    for (int i = 0; i < CROWD; i++)
-        registry_abandon(crowd[i]);
-}
-
 /* One of each class of more than SMALL_MAX but LARGEST, into `blocks`. */
 static void alloc_of_each(struct heap *h, void **blocks)
 {
@@ -206,6 +204,14 @@ static size_t shared_before_slots(struct heap *h, uint32_t class, void **blocks)
     return n;
 }
 
+static void end_beside_crowd(struct heap *h, void **first, void **blocks, size_t n)
+{
+    free_each_as(h, blocks, n);
+    free_of_each(h, first);
+    trim_as(h);
+    end_heaps(crowd, CROWD);
+}
+
 /* The hand takes the slots of idle ones for classes that have none. */
 static void miss_slots_until_lost(struct heap *h, uint32_t class)
 {
@@ -222,10 +228,10 @@ static void miss_slots_until_lost(struct heap *h, uint32_t class)
 static void a_busy_class_gets_slots_before_slabs(void **state)
 {
     (void)state;
-    struct heap *h = heaps[2], *crowd[CROWD];
+    struct heap *h = heaps[2];
     void *blocks[FEW_REFILLS], *first[LARGEST];
     uint32_t idle = class_for(LARGE);
-    make_crowd(crowd);
+    make_heaps(crowd, CROWD);
     alloc_of_each(h, first);
     assert_int_not_equal(magazine_of(h, idle)->cap, 0);
     size_t n = shared_before_slots(h, LARGEST, blocks);
@@ -233,23 +239,19 @@ static void a_busy_class_gets_slots_before_slabs(void **state)
     uint32_t cap = magazine_of(h, LARGEST)->cap;
     trim_as(h);
     free_as(h, alloc_as(h, LARGE));
-    h->budget_hand =
-        LARGEST; /* where it comes by twice before it does so at the one that is idle from now on */
+    h->budget_hand = LARGEST; /* where it comes by before it finds the other idle */
     miss_slots_until_lost(h, idle);
     assert_int_equal(magazine_of(h, LARGEST)->cap, cap);
-    free_each_as(h, blocks, n);
-    free_of_each(h, first);
-    trim_as(h);
-    end_crowd(crowd);
+    end_beside_crowd(h, first, blocks, n);
 }
 
 /* What it had is gone with the demand, but one that is needed within the same second is busy again at once. */
 static void a_busy_class_gets_lost_slots_back(void **state)
 {
     (void)state;
-    struct heap *h = heaps[1], *crowd[CROWD];
+    struct heap *h = heaps[1];
     void *blocks[FEW_REFILLS + 2], *first[LARGEST];
-    make_crowd(crowd);
+    make_heaps(crowd, CROWD);
     alloc_of_each(h, first);
     size_t n = shared_before_slots(h, LARGEST, blocks);
     free_of_each(h, first);
@@ -261,10 +263,7 @@ static void a_busy_class_gets_lost_slots_back(void **state)
     assert_int_equal(magazine_of(h, LARGEST)->cap, 0);
     blocks[n++] = alloc_as(h, hak_classes[LARGEST].size);
     assert_int_not_equal(magazine_of(h, LARGEST)->cap, 0);
-    free_each_as(h, blocks, n);
-    free_of_each(h, first);
-    trim_as(h);
-    end_crowd(crowd);
+    end_beside_crowd(h, first, blocks, n);
 }
 
 /* Its own free blocks come first. */
@@ -333,24 +332,23 @@ static void blocks_of_pages_are_not_kept(void **state)
 static void busy_blocks_of_pages_get_slots(void **state)
 {
     (void)state;
-    struct heap *h = heaps[1], *crowd[CROWD];
+    struct heap *h = heaps[1];
     const struct magazine *m = magazine_of(h, class_for(PAGED_MOST));
-    make_crowd(crowd);
+    make_heaps(crowd, CROWD);
     for (int i = 0; i < FEW_REFILLS && m->cap == 0; i++)
         free_as(h, alloc_as(h, PAGED_MOST));
     assert_int_not_equal(m->cap, 0);
     trim_as(h);
-    end_crowd(crowd);
+    end_heaps(crowd, CROWD);
 }
 
 /* From when there were few heaps. */
 static void blocks_of_pages_that_have_slots_become_busy(void **state)
 {
     (void)state;
-    struct heap *crowd[CROWD];
     void *blocks[PAGED_BUSY];
     uint32_t class = class_for(PAGED_MOST);
-    make_crowd(crowd);
+    make_heaps(crowd, CROWD);
     assert_int_not_equal(magazine_of(with_slots, class)->cap, 0);
     alloc_each_as(with_slots, PAGED_MOST, blocks, PAGED_BUSY - 1);
     assert_false(is_busy(with_slots, class));
@@ -358,7 +356,7 @@ static void blocks_of_pages_that_have_slots_become_busy(void **state)
     assert_true(is_busy(with_slots, class));
     free_each_as(with_slots, blocks, PAGED_BUSY);
     registry_abandon(with_slots);
-    end_crowd(crowd);
+    end_heaps(crowd, CROWD);
 }
 
 static void what_is_to_be_zeros_is(void **state)
@@ -459,8 +457,7 @@ static void ended_threads_count_no_more(void **state)
 static int end_all(void **state)
 {
     (void)state;
-    for (int i = 0; i < HEAPS; i++)
-        registry_abandon(heaps[i]);
+    end_heaps(heaps, HEAPS);
     return 0;
 }
 

@@ -185,7 +185,7 @@ static HAK_NOINLINE void *class_or_fail(uint32_t class, size_t size, bool *zeroe
     return HAK_LIKELY(p != NULL) ? p : no_memory();
 }
 
-void *pages_or_fail(size_t size, size_t alignment, bool *zeroed)
+HAK_COLD void *pages_or_fail(size_t size, size_t alignment, bool *zeroed)
 {
     if (size > PTRDIFF_MAX || alignment > ALIGN_MAX || !region_may_hold(size))
         return no_memory();
@@ -471,7 +471,7 @@ static void forget_if_sampled(const void *p)
         sampled_forget(p);
 }
 
-static void free_pages(void *p, uintptr_t word)
+static HAK_COLD void free_pages(void *p, uintptr_t word)
 {
     struct heap *h = own_heap(thread_enter());
     const struct slab *s = slab_at(unit_of(p));

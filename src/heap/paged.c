@@ -6,6 +6,7 @@
 #include "heap/capacity.h"
 #include "heap/put.h"
 #include "heap/registry.h"
+#include "heap/touched.h"
 #include "pages/pages.h"
 #include "purge/purge.h"
 #include "purge/show.h"
@@ -20,6 +21,7 @@ static _Atomic size_t kept_by_all;
 static void note_fresh(struct heap *h, size_t bytes)
 {
     h->grown_bytes += bytes;
+    touched_note_fresh(h);
     purge_note_fresh(bytes, MEMORY_PAGES);
 }
 
@@ -61,6 +63,7 @@ void paged_put(struct heap *h, struct slab *s, void *p)
     uint32_t class = s->class, n = pages_for(hak_classes[class].size);
     if (HAK_UNLIKELY(p != slab_base(s)))
         die_bad_block(s, p);
+    touched_note_freed(h, p);
     class_unuse(h, class, 1);
     h->classes[class].slabs--;
     h->classes[class].touched -= n;
@@ -138,7 +141,10 @@ bool paged_give_back(struct heap *h, uint32_t n, size_t most)
 
 void paged_make_room(struct heap *h, uint32_t n)
 {
-    (void)paged_give_back(h, n, PAGED_KEPT_MIN);
+    size_t most = PAGED_KEPT_MIN;
+    if (touched_little())
+        most = largest_of(most, h->used_bytes / PAGED_KEPT_SHARE * TOUCHED_LITTLE);
+    (void)paged_give_back(h, n, most);
     if (pages_have_touched(n))
         return;
     size_t touched;
@@ -149,12 +155,14 @@ void paged_make_room(struct heap *h, uint32_t n)
     purge_show_big();
 }
 
-/* What a thread may keep. Where its demand goes up and down, as much as could lie free with its pages anyway: what all threads keep and
- * what does are no more than that together. */
+/* What a thread may keep: more bytes where few of them are touched. Where its demand goes up and down, as much as could lie free with
+ * its pages anyway: what all threads keep and what does are no more than that together. */
 static size_t may_keep(struct heap *h, bool swings)
 {
     size_t least = least_of(PAGED_KEPT_MIN, PAGED_KEPT_ALL / registry_live_heaps());
     size_t share = largest_of(least, h->used_bytes / PAGED_KEPT_SHARE);
+    if (touched_little())
+        share *= TOUCHED_LITTLE;
     if (!swings)
         return share;
     return largest_of(share, purge_room(load_relaxed(&kept_by_all) - h->paged_kept));
@@ -177,6 +185,8 @@ void paged_limit(struct heap *h, uint32_t class)
     struct magazine *m = magazine_of(h, class);
     bool swings = heap_swings(h), gave = paged_give_back(h, UINT32_MAX, may_keep(h, swings));
     note_kept(h, swings);
+    if (magazine_kept(m) != 0)
+        touched_note_freed(h, *m->top);
     if (gave && magazine_takes(m))
         magazine_seem_full(m);
 }
@@ -198,7 +208,7 @@ void *paged_refill(struct heap *h, uint32_t class, bool *zeroed)
 {
     uint32_t n = pages_for(hak_classes[class].size);
     if (!pages_have_touched(n)) {
-        void *p = borrow(h, class);
+        void *p = touched_little() ? NULL : borrow(h, class);
         if (p != NULL)
             return p;
         paged_make_room(h, n);

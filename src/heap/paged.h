@@ -1,5 +1,6 @@
 /* Blocks of more than a unit: each is a slab by itself, made of a run of pages. What a thread keeps of them in its magazines goes
- * back before it takes memory that has no pages yet, and when it has ever fewer in use. */
+ * back before it takes memory that has no pages yet, and when it has ever fewer in use. Where programs touch little of such blocks
+ * (touched.h) more of them stay, before it takes some as well. */
 #ifndef HAK_PAGED_H
 #define HAK_PAGED_H
 
@@ -21,7 +22,7 @@ void paged_put(struct heap *h, struct slab *s, void *p);
 bool paged_give_back(struct heap *h, uint32_t n, size_t most);
 
 /* A block for a request that found nothing in its class' magazine. Before pages are taken that may never have been touched, one that
- * is kept of a class somewhat larger is used as it is. Likewise. */
+ * is kept of a class somewhat larger is used as it is, unless little of such blocks is touched. Likewise. */
 void *paged_refill(struct heap *h, uint32_t class, bool *zeroed);
 
 /* Before n neighbouring pages are taken, where none are free that may hold something. What the thread keeps goes back, or big blocks

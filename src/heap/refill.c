@@ -35,10 +35,10 @@ void close_magazine(struct magazine *m)
 
 /* One block in the magazine of a class that nobody asks for keeps its whole slab, pages included, from
  * others. So a heap that has grown first looks which classes it took nothing of meanwhile. One that does
- * not grow is never swept. */
+ * not grow is never swept. Blocks of pages go back where others want theirs (paged.h). */
 static HAK_NOINLINE void sweep(struct heap *h)
 {
-    for (uint32_t class = 0; class < CLASS_COUNT; class ++) {
+    for (uint32_t class = 0; class < FIRST_PAGED; class ++) {
         if (!h->classes[class].taken) {
             empty_magazine(h, class);
             class_release_kept(h, class);

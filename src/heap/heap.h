@@ -212,7 +212,7 @@ struct heap {
      * some of it up for another. Its thread alone. */
     size_t magazine_bytes, paged_bytes;
     uint32_t budget_hand;
-    uint32_t looks_owed; /* at blocks of pages, in parts of one; under the lock (touched.c) */
+    int32_t looks_owed; /* at blocks of pages, in parts of one; under the lock (touched.c) */
     uint64_t few_since_ms; /* since when each class' `few` counts; under the lock */
     /* Ends of countdowns before the clock is glanced at, what the last glance has set that to, and when it was (front.c).
      * Its thread alone. */

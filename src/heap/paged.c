@@ -180,11 +180,18 @@ static void note_kept(struct heap *h, bool swings)
     h->paged_kept = bytes;
 }
 
+/* Returns whether something had to go back. */
+static HAK_NOINLINE bool paged_keep_within(struct heap *h)
+{
+    bool swings = heap_swings(h), gave = paged_give_back(h, UINT32_MAX, may_keep(h, swings));
+    note_kept(h, swings);
+    return gave;
+}
+
 void paged_limit(struct heap *h, uint32_t class)
 {
     struct magazine *m = magazine_of(h, class);
-    bool swings = heap_swings(h), gave = paged_give_back(h, UINT32_MAX, may_keep(h, swings));
-    note_kept(h, swings);
+    bool gave = paged_keep_within(h);
     if (magazine_kept(m) != 0)
         touched_note_freed(h, *m->top);
     if (gave && magazine_takes(m))
@@ -207,6 +214,8 @@ static void *borrow(struct heap *h, uint32_t class)
 void *paged_refill(struct heap *h, uint32_t class, bool *zeroed)
 {
     uint32_t n = pages_for(hak_classes[class].size);
+    if (!touched_little())
+        (void)paged_keep_within(h);
     if (!pages_have_touched(n)) {
         void *p = touched_little() ? NULL : borrow(h, class);
         if (p != NULL)

@@ -21,8 +21,9 @@ void paged_put(struct heap *h, struct slab *s, void *p);
  * does. h: the calling thread's own heap, at depth 1, with its lock held. */
 bool paged_give_back(struct heap *h, uint32_t n, size_t most);
 
-/* A block for a request that found nothing in its class' magazine. Before pages are taken that may never have been touched, one that
- * is kept of a class somewhat larger is used as it is, unless little of such blocks is touched. Likewise. */
+/* A block for a request that found nothing in its class' magazine. What is kept beyond the limit goes back first, unless little of such
+ * blocks is touched. Before pages are taken that may never have been touched, one that
+ * is kept of a class somewhat larger is used as it is, with the same exception. Likewise. */
 void *paged_refill(struct heap *h, uint32_t class, bool *zeroed);
 
 /* Before n neighbouring pages are taken, where none are free that may hold something. What the thread keeps goes back, or big blocks

@@ -3,14 +3,17 @@
 #include "os/os.h"
 #include "pages/pages.h"
 
-enum { NEW_SHARE = 4 /* of what is known: a look counts for one part of so many */ };
+enum {
+    LOOKS_AT_ONCE = 8, /* of a heap, before it looks at one of many */
+    NEW_SHARE = 4      /* of what is known: a look counts for one part of so many */
+};
 
 _Atomic uint32_t hak_untouched;
 
 void touched_note_freed(struct heap *h, void *p)
 {
     const struct slab *s = slab_at(unit_of(p));
-    if (!s->zeroed || ++h->looks_owed < LOOK_EVERY)
+    if (!s->zeroed || ++h->looks_owed < LOOK_EVERY - LOOKS_AT_ONCE * LOOK_EVERY)
         return;
     h->looks_owed -= LOOK_EVERY;
     size_t size = hak_classes[s->class].size;

@@ -41,6 +41,27 @@ static int empty_all(void **state)
     return 0;
 }
 
+enum { HELD = 40 };
+static void *held[HELD];
+
+/* So that more may be kept than these tests have. */
+static int hold_much(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < HELD; i++)
+        held[i] = alloc(class_for(256 * KIB));
+    give_all_back(FIRST_PAGED);
+    return 0;
+}
+
+static int release_all(void **state)
+{
+    for (size_t i = 0; i < HELD; i++)
+        release(held[i]);
+    heap->emptied_ms = 0; /* it does not swing */
+    return empty_all(state);
+}
+
 /* Of any of these classes, the first as well: they have a budget of their own. */
 static void their_slots_are_counted_by_themselves(void **state)
 {
@@ -186,6 +207,29 @@ static void fewer_are_kept_when_fewer_are_in_use(void **state)
         flushes = counted(heap, COUNTER_flush);
     }
     assert_true(heap->used_bytes < 3 * PAGED_KEPT_MIN);
+}
+
+/* Also where touched pages are free: what one thread keeps is not made up for by what others gave back. */
+static void a_request_finds_no_more_kept_either(void **state)
+{
+    (void)state;
+    enum { SIZES = 4, PAGES = 200 };
+    static const size_t kib[SIZES] = {128, 160, 192, 256};
+    void *blocks[SIZES][SLOTS];
+    bool zeroed;
+    heap->emptied_ms = 0; /* it does not swing */
+    keep(kib, SIZES, SLOTS, blocks);
+    ptrdiff_t first = pages_take(PAGES, 1, &zeroed);
+    assert_true(first >= 0);
+    pages_give((size_t)first, PAGES);
+    assert_true(pages_have_touched(PAGES));
+    size_t bytes = 0, used = heap->used_bytes;
+    assert_true(used > PAGED_KEPT_SHARE * PAGED_KEPT_MIN);
+    void *p = alloc(class_for(224 * KIB));
+    for (size_t i = 0; i < SIZES; i++)
+        bytes += kept(kib[i] * KIB) * kib[i] * KIB;
+    assert_in_range(bytes, 1, used / PAGED_KEPT_SHARE);
+    release(p);
 }
 
 enum { MANY = 24 };
@@ -371,10 +415,13 @@ int main(void)
         cmocka_unit_test_teardown(their_slots_are_counted_by_themselves, empty_all),
         cmocka_unit_test_teardown(a_few_heaps_have_as_many_slots_as_one, empty_all),
         cmocka_unit_test_teardown(the_oldest_of_the_next_larger_goes_back_first, empty_all),
-        cmocka_unit_test_teardown(a_block_of_a_class_takes_their_place_too, empty_all),
-        cmocka_unit_test_teardown(one_is_cut_to_size_where_touched_pages_are_free, empty_all),
+        cmocka_unit_test_setup_teardown(a_block_of_a_class_takes_their_place_too, hold_much,
+                                        release_all),
+        cmocka_unit_test_setup_teardown(one_is_cut_to_size_where_touched_pages_are_free, hold_much,
+                                        release_all),
 #if !HAK_CHECKED
-        cmocka_unit_test_teardown(one_that_is_somewhat_larger_serves_as_it_is, empty_all),
+        cmocka_unit_test_setup_teardown(one_that_is_somewhat_larger_serves_as_it_is, hold_much,
+                                        release_all),
 #endif
         cmocka_unit_test_teardown(smaller_ones_go_back_until_they_suffice, empty_all),
         cmocka_unit_test_teardown(few_stay, empty_all),
@@ -384,6 +431,7 @@ int main(void)
         cmocka_unit_test_teardown(who_keeps_too_much_is_asked_at_each, empty_all),
         cmocka_unit_test_teardown(other_heaps_blocks_are_kept_to_the_same_limit, empty_all),
         cmocka_unit_test_teardown(fewer_are_kept_when_fewer_are_in_use, empty_all),
+        cmocka_unit_test_teardown(a_request_finds_no_more_kept_either, empty_all),
         cmocka_unit_test_teardown(more_is_kept_where_demand_swings, empty_all),
     };
     return cmocka_run_group_tests(tests, make_heap, abandon_heap);

@@ -43,7 +43,7 @@ HAK_EXPORT void *hak_calloc(size_t count, size_t size)
 static void *resize(void *p, size_t size, const char *what)
 {
     if (p == NULL)
-        return api_alloc(size);
+        return hak_malloc(size);
     if (size == 0) {
         api_free(p, what);
         return NULL;

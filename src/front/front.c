@@ -231,11 +231,7 @@ HAK_INLINE void learn_offset(size_t size, size_t offset)
  * wanted any more, or that slabs are nearly empty. So where much may be free the end of a countdown glances at the clock: a thread
  * for which that comes seldom looks at what may be kept, and makes the next countdown a short one. One that only allocates may do so
  * all the time: it looks where nobody has for long. */
-enum {
-    SELDOM_MS = 64,
-    SHORT_WORDS = 256,
-    LEFT_OUT_MOST = 15 /* glances in a row; a power of two less one */
-};
+enum { SELDOM_MS = 64, SHORT_WORDS = 256 };
 
 /* What magazines keep is given back at slow paths, too, and what is free in slabs. */
 static void look_at_heap(struct heap *h)
@@ -245,24 +241,21 @@ static void look_at_heap(struct heap *h)
     thread_leave();
 }
 
-/* Where the clock has not moved since the last one, which it does once in some milliseconds, the next ones are left out: one, three,
- * seven and so on. */
+/* Where the clock has not moved since the last one, which it does once in some milliseconds, countdowns become longer. */
 static void glance(struct heap *h)
 {
+    struct sampler *s = &h->magazines.sampler;
     uint64_t now = os_now_ms(), apart = now - h->glanced_ms;
     bool seldom = apart >= SELDOM_MS;
     h->glanced_ms = now;
-    h->left_out = apart == 0 ? (2 * h->left_out + 1) & LEFT_OUT_MOST : 0;
-    h->until_glance = h->left_out;
+    s->at_once = apart == 0 ? (2 * s->at_once + 1) & LEFT_MOST : LEFT_LEAST;
+    sampler_shorten(s, seldom ? SHORT_WORDS : s->at_once);
     if (hak_thread.depth != 0)
         return;
     if (hollow_may_be() && now - h->hollow.looked_ms >= SELDOM_MS)
         look_at_heap(h);
-    if (seldom)
-        sampler_shorten(&h->magazines.sampler, SHORT_WORDS);
-    else if (!purge_look_is_overdue(now))
-        return;
-    purge_look(purge_dirty_bytes());
+    if (seldom || purge_look_is_overdue(now))
+        purge_look(purge_dirty_bytes());
 }
 
 static HAK_COLD void *alloc_and_glance(size_t size)
@@ -274,18 +267,14 @@ static HAK_COLD void *alloc_and_glance(size_t size)
     return front_alloc_slow(size);
 }
 
-/* Of a countdown that is over. Blocks of more than LEFT_MOST words end one each time. */
+/* Of a countdown that is over. Where little can be free none is for a while. */
 HAK_INLINE bool glance_is_due(void)
 {
     struct heap *h = hak_thread.heap;
-    if (HAK_LIKELY(h->until_glance != 0)) {
-        h->until_glance--;
-        return false;
-    }
     if (purge_finds_much())
         return true;
     if (h != &hak_empty_heap) /* which is everybody's */
-        h->until_glance = LEFT_OUT_MOST;
+        h->magazines.sampler.at_once = LEFT_MOST;
     return false;
 }
 

@@ -98,14 +98,13 @@ HAK_INLINE bool pop_at(struct heap *h, size_t offset, void **p)
     return popped;
 }
 
-/* 14 instructions on x86-64: the countdown, which is what tells small sizes, too, the thread's heap, the magazine's top.
- * `slow` is called with the size when the countdown is over, the magazine is empty or the size has none in the heap's
- * table. */
+/* 16 instructions on x86-64: the countdown, a size that is served, the thread's heap, the magazine's top. `slow` is called with the size
+ * when the countdown is over, the magazine is empty or the size has none in the heap's table. */
 HAK_INLINE void *front_alloc_or(size_t size, void *(*slow)(size_t))
 {
     size_t words = words_of(size);
     void *p = NULL;
-    if (count_words(words)) {
+    if (count_words(words) && words_are_served(words)) {
         struct heap *h = hak_thread.heap;
         if (HAK_LIKELY(pop_at(h, h->offset_of_words[words], &p)))
             return p;

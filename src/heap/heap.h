@@ -168,12 +168,11 @@ enum { HEAP_PAGE = 4096 };
 struct heap {
     struct magazines magazines;
     /* Where the magazine is for a request of so many words, at hand without another address. Up to SMALL_MAX bytes a
-     * copy of hak_small_offset; those up to SERVED_MOST words as they are asked for, so that what is not has no memory;
-     * above always zeros, so that a countdown lasts (docs/decisions/0128). Zeros lead to a magazine that is empty: of no
-     * words, which are also those of sizes that wrap, and of the static empty heap. Its thread alone. */
-    uint16_t offset_of_words[LEFT_MOST + 1];
+     * copy of hak_small_offset; above as they are asked for, so that what is not has no memory. Zeros lead to a magazine that is empty:
+     * of no words, which are also those of sizes that wrap, and of the static empty heap. Its thread alone. */
+    uint16_t offset_of_words[SERVED_MOST + 1];
     uint8_t up_to_page[HEAP_PAGE -
-                       (sizeof(struct magazines) + sizeof(uint16_t[LEFT_MOST + 1])) % HEAP_PAGE];
+                       (sizeof(struct magazines) + sizeof(uint16_t[SERVED_MOST + 1])) % HEAP_PAGE];
     struct lock lock;
     _Atomic uint32_t state;   /* enum heap_state; changed under the lock */
     struct heap *all_next;    /* every heap there is; set once */
@@ -212,12 +211,9 @@ struct heap {
      * some of it up for another. Its thread alone. */
     size_t magazine_bytes, paged_bytes;
     uint32_t budget_hand;
-    int32_t looks_owed; /* at blocks of pages, in parts of one; under the lock (touched.c) */
+    int32_t looks_owed;    /* at blocks of pages, in parts of one; under the lock (touched.c) */
     uint64_t few_since_ms; /* since when each class' `few` counts; under the lock */
-    /* Ends of countdowns before the clock is glanced at, what the last glance has set that to, and when it was (front.c).
-     * Its thread alone. */
-    uint32_t until_glance, left_out;
-    uint64_t glanced_ms;
+    uint64_t glanced_ms;   /* when the clock was last looked at (front.c); its thread alone */
     struct hollow hollow;
     struct explicit_parts parts;
     /* Set by its thread, once; read by who ends an explicit heap. NULL: not made yet. */
@@ -238,8 +234,7 @@ struct heap {
         inbox_shown; /* where the live area says so; NULL: nowhere. Set with `row` */
 };
 
-_Static_assert(sizeof(struct heap) <= UNIT_SIZE * 3 / 4,
-               "a heap leaves room for slots in its unit");
+_Static_assert(sizeof(struct heap) <= UNIT_SIZE / 2, "a heap leaves room for slots in its unit");
 
 /* Of a heap's state: it has no thread, and who sends to it may have to empty its inbox. */
 HAK_INLINE bool is_nobodys(uint32_t state)

@@ -214,10 +214,11 @@ static void *borrow(struct heap *h, uint32_t class)
 void *paged_refill(struct heap *h, uint32_t class, bool *zeroed)
 {
     uint32_t n = pages_for(hak_classes[class].size);
-    if (!touched_little())
+    bool little = touched_little();
+    if (!little)
         (void)paged_keep_within(h);
     if (!pages_have_touched(n)) {
-        void *p = touched_little() ? NULL : borrow(h, class);
+        void *p = little ? NULL : borrow(h, class);
         if (p != NULL)
             return p;
         paged_make_room(h, n);

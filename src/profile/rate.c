@@ -43,7 +43,7 @@ static int64_t draw(struct sampler *s)
 
 void rate_draw(struct sampler *s)
 {
-    sampler_let(s, LEFT_MOST, draw(s));
+    sampler_let(s, s->at_once, draw(s));
 }
 
 void sampler_start(struct sampler *s)
@@ -51,6 +51,7 @@ void sampler_start(struct sampler *s)
     if (s->random == 0)
         s->random = (os_secret(SECRET_SAMPLES) ^ (uintptr_t)s) | 1;
     s->rest = draw(s);
+    s->at_once = LEFT_LEAST;
     if (HAK_INSIGHT && hak_thread.left > 0)
         hak_thread.left = 0;
 }

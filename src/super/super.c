@@ -95,6 +95,15 @@ static bool claim(size_t granule, uint32_t mask)
     return true;
 }
 
+/* How many bits are set: their number in pairs, in fours and in bytes, which a product adds up (Warren, Hacker's Delight, 2nd edition, 5-1). The
+ * compiler's own would come from a library of its, with a table. */
+static HAK_NOINLINE uint32_t count_of(uint32_t mask)
+{
+    mask -= mask >> 1 & 0x55555555;
+    mask = (mask & 0x33333333) + (mask >> 2 & 0x33333333);
+    return ((mask + (mask >> 4)) & 0x0f0f0f0f) * 0x01010101 >> 24;
+}
+
 static void release(size_t granule, uint32_t mask)
 {
     /* The word first: once its units are free the SuperSlab may become another kind's. */
@@ -107,11 +116,11 @@ static void release(size_t granule, uint32_t mask)
 /* After a claim: accounts for it and says whether the units read as zeros. */
 static bool taken_zeroed(size_t granule, uint32_t mask)
 {
-    uint32_t n = (uint32_t)__builtin_popcount(mask);
+    uint32_t n = count_of(mask);
     uint32_t dirty = load_relaxed(&super_at(granule)->dirty) & mask;
     add_relaxed(&hak_supers.in_use, n);
     if (dirty != 0)
-        sub_relaxed(&hak_supers.dirty, (size_t)__builtin_popcount(dirty));
+        sub_relaxed(&hak_supers.dirty, (size_t)count_of(dirty));
     return (load_relaxed(&super_at(granule)->written) & mask) == 0;
 }
 
@@ -135,7 +144,7 @@ static uint32_t choose(uint32_t units)
     static _Atomic uint64_t turn;
     uint64_t random = hak_region.key ^ add_relaxed(&turn, 1) * UINT64_C(0x9e3779b97f4a7c15);
     random = (random ^ random >> 32) * UINT64_C(0xbf58476d1ce4e5b9);
-    uint32_t skipped = (uint32_t)((random >> 32) * (uint64_t)__builtin_popcount(units) >> 32);
+    uint32_t skipped = (uint32_t)((random >> 32) * (uint64_t)count_of(units) >> 32);
     while (skipped-- != 0)
         units &= units - 1;
 #endif
@@ -228,7 +237,7 @@ static void super_to_granule(size_t granule)
 {
     struct super *s = super_at(granule);
     bit_clear(purgeable_bits(granule), granule);
-    sub_relaxed(&hak_supers.dirty, (size_t)__builtin_popcount(load_relaxed(&s->dirty)));
+    sub_relaxed(&hak_supers.dirty, (size_t)count_of(load_relaxed(&s->dirty)));
     sub_relaxed(&hak_supers.mapped, 1);
     store_relaxed(&s->dirty, 0);
     store_relaxed(&s->written, 0);
@@ -343,7 +352,7 @@ void units_give(size_t first, uint32_t n, uint32_t touched)
     or_relaxed(&s->dirty, wrote);
     uint32_t dirty = load_relaxed(&s->dirty) & mask;
     sub_relaxed(&hak_supers.in_use, n);
-    add_relaxed(&hak_supers.dirty, (size_t)__builtin_popcount(dirty));
+    add_relaxed(&hak_supers.dirty, (size_t)count_of(dirty));
     release(granule, mask);
     if (dirty != 0)
         bit_set(purgeable_bits(granule), granule);
@@ -356,9 +365,9 @@ void units_give(size_t first, uint32_t n, uint32_t touched)
 static size_t purge_claimed(size_t granule, uint32_t mask)
 {
     struct super *s = super_at(granule);
-    uint32_t n = (uint32_t)__builtin_popcount(mask);
+    uint32_t n = count_of(mask);
     size_t unit = granule * GRANULE_UNITS + lowest_bit(mask);
-    size_t dirty = (size_t)__builtin_popcount(load_relaxed(&s->dirty) & mask);
+    size_t dirty = (size_t)count_of(load_relaxed(&s->dirty) & mask);
     if (mask != (uint32_t)ALL_FREE)
         super_huge_to_small(granule);
     bool purged = os_purge(unit_address(unit), (size_t)n * UNIT_SIZE);

@@ -7,7 +7,7 @@
 
 enum {
     SIZE = 1024,
-    COUNTDOWN = (int)(LEFT_MOST * sizeof(uint64_t)), /* bytes at most */
+    COUNTDOWN = (int)((LEFT_LEAST + 1) * sizeof(uint64_t)), /* bytes, where the clock has moved */
     COUNTDOWNS = 64
 };
 

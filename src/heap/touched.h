@@ -5,7 +5,7 @@
  * It is seen in blocks made of fresh pages: what is there of them was touched. Of some that are freed the kernel is asked. Where
  * no such block is left nothing is seen any more, but neither does the process grow.
  *
- * With the lock of the caller's heap held. Calls: slab, pages, os. Called by: paged, refill. */
+ * With the lock of the caller's heap held. Calls: pages, os. Called by: paged. */
 #ifndef HAK_TOUCHED_H
 #define HAK_TOUCHED_H
 

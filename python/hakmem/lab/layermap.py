@@ -60,6 +60,8 @@ RULES = (
     Rule("refill", "heap/fresh.c"),
     Rule("refill", "heap/paged.c"),
     Rule("refill", "heap/paged.h"),
+    Rule("refill", "heap/touched.c"),
+    Rule("refill", "heap/touched.h"),
     Rule("purge", "heap/hollow.c"),
     Rule("purge", "heap/worker.c"),
     Rule("refill", "heap/runs.c"),

@@ -22,8 +22,9 @@ enum {
     TURNOVERS = 8,          /* ... so often since it was emptied, ... */
     BUDGET_ALL = 32 << 20,  /* ... its share of so many for all, where heaps are many, ... */
     BUDGET_ALL_BUSY = MANY_HEAPS * BUDGET_ALL, /* ... or, for a busy class, of so many, ... */
-    BUDGET_SHARE = 32,      /* ... and this share of what the heap has in use; ... */
-    BUDGET_SHARE_PAGED = 4, /* ... blocks of pages have BUDGET_ALL, or such a share, and this one */
+    BUDGET_SHARE = 32,             /* ... and this share of what the heap has in use; ... */
+    BUDGET_PAGED = 4 * BUDGET_ALL, /* ... blocks of pages have so many, or such a share, ... */
+    BUDGET_SHARE_PAGED = 4, /* ... and this one: what they hold is bounded by itself (paged.h) */
     GROWN_ANEW = 2,         /* a heap swings: it has grown to so many times what it had ... */
     SWING_MS = 1000         /* ... when it was emptied, no longer ago than that */
 };
@@ -118,7 +119,7 @@ static bool may_have(const struct heap *h, uint32_t class, uint32_t before, uint
     if (before == 0 && size <= SMALL_MAX)
         return true;
     size_t all = is_busy(h, class) || heaps <= MANY_HEAPS ? BUDGET_ALL_BUSY : BUDGET_ALL;
-    size_t share = least_of(BUDGET_ALL, all / heaps);
+    size_t share = least_of(class < FIRST_PAGED ? BUDGET_ALL : BUDGET_PAGED, all / heaps);
     bool fits = class < FIRST_PAGED
                     ? h->magazine_bytes + more <= budget_for(h, class, slots, share)
                     : h->paged_bytes + more <= share + h->used_bytes / BUDGET_SHARE_PAGED;

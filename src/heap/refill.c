@@ -10,6 +10,7 @@
 #include "heap/shuffle.h"
 #include "os/os.h"
 #include "pages/pages.h"
+#include "profile/rate.h"
 #include "purge/purge.h"
 
 enum {
@@ -208,6 +209,9 @@ static HAK_COLD void flush_all(struct heap *h)
     h->peak_bytes = h->emptied_bytes = h->used_bytes;
     h->emptied_ms = os_now_ms();
     h->taken_bytes = 0;
+    h->magazines.sampler.at_once =
+        LEFT_LEAST; /* the next glance (front.c) finds what else to do about it */
+    rate_draw(&h->magazines.sampler);
 }
 
 /* The oldest blocks of a full magazine make room for this one. */

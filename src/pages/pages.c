@@ -317,7 +317,7 @@ ptrdiff_t pages_take(uint32_t n, uint32_t alignment, bool *zeroed)
     return (ptrdiff_t)r.first;
 }
 
-bool pages_extend(size_t first, uint32_t n, bool *zeroed)
+HAK_COLD bool pages_extend(size_t first, uint32_t n, bool *zeroed)
 {
     if (!lock_take_if_safe(&pages.lock))
         return false;

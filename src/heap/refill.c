@@ -209,8 +209,8 @@ static HAK_COLD void flush_all(struct heap *h)
     h->peak_bytes = h->emptied_bytes = h->used_bytes;
     h->emptied_ms = os_now_ms();
     h->taken_bytes = 0;
-    h->magazines.sampler.at_once =
-        LEFT_LEAST; /* the next glance (front.c) finds what else to do about it */
+    /* What is left to do about it the next glance finds (front.c), which is not to wait for a long countdown. */
+    h->magazines.sampler.at_once = LEFT_LEAST;
     rate_draw(&h->magazines.sampler);
 }
 

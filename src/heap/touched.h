@@ -13,10 +13,9 @@
 
 enum {
     TOUCHED_WHOLE = 256,
-    TOUCHED_LITTLE =
-        3, /* one in so many pages or less is touched, and so many bytes may be kept for one */
-    LOOK_EVERY = 32, /* a heap looks at one block freed of so many, ... */
-    LOOK_FRESH = 8   /* ... and one for so many that are made of fresh pages */
+    TOUCHED_LITTLE = 3, /* one page in so many or less: so many bytes may be kept for one */
+    LOOK_EVERY = 32,    /* a heap looks at one block freed of so many, ... */
+    LOOK_FRESH = 8      /* ... and one for so many that are made of fresh pages */
 };
 
 /* Of TOUCHED_WHOLE, what is not touched of a block. Relaxed: a guess, which publishes nothing else. */

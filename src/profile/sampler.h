@@ -50,8 +50,10 @@ HAK_INLINE bool count_words(size_t words)
 {
     if (!HAK_INSIGHT)
         return true;
-    hak_thread.left -= (int64_t)words;
-    return HAK_LIKELY(hak_thread.left >= 0);
+    int64_t left =
+        hak_thread.left - (int64_t)words; /* read once: a handler may begin a countdown */
+    hak_thread.left = left;
+    return HAK_LIKELY(left >= 0);
 }
 
 /* Whether the fast path may serve a request that has been counted. What the countdown lets pass is no more than LEFT_MOST, so half of the

@@ -76,7 +76,7 @@ static bool has_its_pages(uintptr_t word, size_t old, size_t size)
            (!HAK_CHECKED || keeps_kind(word == WORD_RUN ? SLAB_MAX : RUN_MAX, old, size));
 }
 
-static HAK_COLD HAK_NOINLINE void *resize_pages(void *p, uintptr_t word, size_t old, size_t size)
+static HAK_COLD void *resize_pages(void *p, uintptr_t word, size_t old, size_t size)
 {
     void *q = NULL;
     struct heap *h = own_heap(thread_enter());
@@ -141,7 +141,7 @@ static void *move_other(struct heap *owner, void *p, size_t old, size_t size)
 
 /* No slab's block, or none that may be resized, which ends the program. Of a heap that another thread deletes the slab may
  * have become an ordinary one meanwhile. */
-static HAK_COLD HAK_NOINLINE void *realloc_other(void *p, size_t size)
+static HAK_COLD void *realloc_other(void *p, size_t size)
 {
     uintptr_t word = word_of_live(p, "realloc");
     void *q = NULL;

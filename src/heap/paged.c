@@ -192,8 +192,10 @@ void paged_limit(struct heap *h, uint32_t class)
 {
     struct magazine *m = magazine_of(h, class);
     bool gave = paged_keep_within(h);
-    if (magazine_kept(m) != 0)
-        touched_note_freed(h, *m->top);
+    void **top =
+        m->top; /* read once: a handler may take the last block, which its slot names even then */
+    if ((uintptr_t)top < (uintptr_t)m->end)
+        touched_note_freed(h, *top);
     if (gave && magazine_takes(m))
         magazine_seem_full(m);
 }

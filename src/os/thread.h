@@ -19,7 +19,7 @@ struct thread {
      * a thread takes the slow path by itself, with no test for "not initialised". */
     struct heap *heap;
     /* Words of 8 bytes that may be asked for until the slow path looks whether there is to be a sample
-     * (profile/sampler.h); below zero: it is to look. */
+     * (profile/sampler.h), LEFT_MOST at most, on which words_are_served leans; below zero: it is to look. */
     int64_t left;
     /* Depth of slow paths this thread is in. Above 1 a signal handler has interrupted one: locks
      * may be its own, structures half changed. */

@@ -1,7 +1,6 @@
 /* How much programs touch of their blocks of pages, and what a thread keeps by that. */
 #include "one_class.h"
 
-#include "heap/capacity.h"
 #include "heap/paged.h"
 #include "heap/touched.h"
 #include "os/os.h"
@@ -93,6 +92,7 @@ static void blocks_of_used_pages_tell_nothing(void **state)
     give_all_back(class_for(SIZE));
     assert_true(pages_have_touched(pages_for(SIZE)));
     looks = 0;
+    heap->looks_owed = 0; /* the next one that counts is looked at */
     use(BLOCKS / 8, 1);
     assert_int_equal(looks, 0);
 }

@@ -110,8 +110,8 @@ static size_t budget_for(const struct heap *h, uint32_t class, uint32_t slots, s
     return is_long_for(class, slots) ? budget / 2 : budget;
 }
 
-/* What small blocks get at first is little. How many of pages stay is looked at as well (paged.h), but only after several of a
- * class, and by a thread that goes on. */
+/* What small blocks get at first is little. How many of pages stay is looked at as well (paged.h), but only by a thread that
+ * goes on. */
 static bool may_have(const struct heap *h, uint32_t class, uint32_t before, uint32_t slots,
                      uint32_t heaps)
 {

@@ -231,7 +231,7 @@ static bool settle_without_thread(struct heap *h)
         return false;
     if (load_relaxed(&h->state) == HEAP_LIVE) {
         forget_thread_of(h);
-        paged_limit(h, FIRST_PAGED); /* which notes that it keeps none */
+        paged_limit(h, FIRST_PAGED, NULL); /* which notes that it keeps none */
     }
     store_relaxed(&h->passing, NULL);
     return true;

@@ -77,7 +77,8 @@ struct class_slabs {
     uintptr_t spilled; /* what the last spill left (capacity.c); 0: not noted since */
     uint32_t kept; /* the one slab of which no block is used, unit index + 1, that stays; 0: none */
     uint8_t active; /* refilled or flushed: a bit for each hand, until that next comes by */
-    bool taken : 1; /* blocks were taken from its slabs or shared ones since the last sweep */
+    bool
+        taken : 1; /* blocks were taken from its slabs or shared ones since the last sweep, of a class that is swept */
     bool busy : 1; /* needed often at some time since its magazine last lost its slots (shared.h) */
     bool filled : 1;  /* of the last witness nearly all pages were touched */
     uint8_t lost : 4; /* binary logarithm of the slots that its magazine has lost (capacity.c) */

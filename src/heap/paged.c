@@ -139,12 +139,17 @@ bool paged_give_back(struct heap *h, uint32_t n, size_t most)
     return gave;
 }
 
+/* What a thread may keep by what it has in use: more bytes where few of them are touched. */
+static size_t share_of(const struct heap *h)
+{
+    size_t least = least_of(PAGED_KEPT_MIN, PAGED_KEPT_ALL / registry_live_heaps());
+    size_t share = largest_of(least, h->used_bytes / PAGED_KEPT_SHARE);
+    return touched_little() ? share * TOUCHED_LITTLE : share;
+}
+
 void paged_make_room(struct heap *h, uint32_t n)
 {
-    size_t most = PAGED_KEPT_MIN;
-    if (touched_little())
-        most = largest_of(most, h->used_bytes / PAGED_KEPT_SHARE * TOUCHED_LITTLE);
-    (void)paged_give_back(h, n, most);
+    (void)paged_give_back(h, n, touched_little() ? share_of(h) : PAGED_KEPT_MIN);
     if (pages_have_touched(n))
         return;
     size_t touched;
@@ -155,17 +160,13 @@ void paged_make_room(struct heap *h, uint32_t n)
     purge_show_big();
 }
 
-/* What a thread may keep: more bytes where few of them are touched. Where its demand goes up and down, as much as could lie free with
- * its pages anyway: what all threads keep and what does are no more than that together. */
+/* What a thread may keep. Where its demand goes up and down, as much as could lie free with its pages anyway: what all threads keep and
+ * what does are no more than that together. */
 static size_t may_keep(struct heap *h, bool swings)
 {
-    size_t least = least_of(PAGED_KEPT_MIN, PAGED_KEPT_ALL / registry_live_heaps());
-    size_t share = largest_of(least, h->used_bytes / PAGED_KEPT_SHARE);
-    if (touched_little())
-        share *= TOUCHED_LITTLE;
-    if (!swings)
-        return share;
-    return largest_of(share, purge_room(load_relaxed(&kept_by_all) - h->paged_kept));
+    size_t share = share_of(h);
+    return swings ? largest_of(share, purge_room(load_relaxed(&kept_by_all) - h->paged_kept))
+                  : share;
 }
 
 /* Of one that does not swing it is little, and not counted. */
@@ -181,21 +182,19 @@ static void note_kept(struct heap *h, bool swings)
 }
 
 /* Returns whether something had to go back. */
-static HAK_NOINLINE bool paged_keep_within(struct heap *h)
+static HAK_NOINLINE bool keep_within(struct heap *h)
 {
     bool swings = heap_swings(h), gave = paged_give_back(h, UINT32_MAX, may_keep(h, swings));
     note_kept(h, swings);
     return gave;
 }
 
-void paged_limit(struct heap *h, uint32_t class)
+void paged_limit(struct heap *h, uint32_t class, void *freed)
 {
     struct magazine *m = magazine_of(h, class);
-    bool gave = paged_keep_within(h);
-    void **top =
-        m->top; /* read once: a handler may take the last block, which its slot names even then */
-    if ((uintptr_t)top < (uintptr_t)m->end)
-        touched_note_freed(h, *top);
+    bool gave = keep_within(h);
+    if (magazine_newest_is(m, freed))
+        touched_note_freed(h, freed);
     if (gave && magazine_takes(m))
         magazine_seem_full(m);
 }
@@ -218,7 +217,7 @@ void *paged_refill(struct heap *h, uint32_t class, bool *zeroed)
     uint32_t n = pages_for(hak_classes[class].size);
     bool little = touched_little();
     if (!little)
-        (void)paged_keep_within(h);
+        (void)keep_within(h);
     if (!pages_have_touched(n)) {
         void *p = little ? NULL : borrow(h, class);
         if (p != NULL)

@@ -9,7 +9,8 @@
 enum {
     PAGED_KEPT_MIN = 512 << 10, /* bytes that stay with the thread in any case, ... */
     PAGED_KEPT_ALL = 8 << 20,   /* ... or its share of so many for all heaps if that is less, ... */
-    PAGED_KEPT_SHARE = 4        /* ... and one part in so many of what its slabs have handed out */
+    PAGED_KEPT_SHARE =
+        4 /* ... and one part in so many of what its slabs have handed out; TOUCHED_LITTLE times that (touched.h) */
 };
 
 /* Pages become a block of the class in use, and go back. The lock of the heap is held, whose own the slab is. NULL: no memory.
@@ -21,18 +22,19 @@ void paged_put(struct heap *h, struct slab *s, void *p);
  * does. h: the calling thread's own heap, at depth 1, with its lock held. */
 bool paged_give_back(struct heap *h, uint32_t n, size_t most);
 
-/* A block for a request that found nothing in its class' magazine. What is kept beyond the limit goes back first, unless little of such
- * blocks is touched. Before pages are taken that may never have been touched, one that
- * is kept of a class somewhat larger is used as it is, with the same exception. Likewise. */
+/* A block for a request that found nothing in its class' magazine. What is kept beyond the limit goes back first, and before
+ * pages are taken that may never have been touched, one that is kept of a class somewhat larger is used as it is; neither where little of
+ * such blocks is touched. Likewise. */
 void *paged_refill(struct heap *h, uint32_t class, bool *zeroed);
 
-/* Before n neighbouring pages are taken, where none are free that may hold something. What the thread keeps goes back, or big blocks
- * that are free give a granule. Likewise. */
+/* Before n neighbouring pages are taken, where none are free that may hold something. What the thread keeps goes back, where little of it is
+ * touched what is beyond its limit; or big blocks that are free give a granule. Likewise. */
 void paged_make_room(struct heap *h, uint32_t n);
 
 /* After one of the class was freed for which there seemed to be no room, or much has been given back: what the heap keeps beyond
- * its limit goes back, the largest first. Who keeps too much is asked again at the next. With the heap's lock held. */
-void paged_limit(struct heap *h, uint32_t class);
+ * its limit goes back, the largest first. Who keeps too much is asked again at the next. `freed`: that block, which may be in the
+ * magazine; NULL: none was. With the heap's lock held. */
+void paged_limit(struct heap *h, uint32_t class, void *freed);
 
 /* If the thread keeps blocks of the class, one goes back, so that its pages are there for what the class is not
  * asked for. h: the calling thread's own heap, at depth 1. */

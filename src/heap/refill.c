@@ -254,7 +254,7 @@ static void flush_own(struct heap *h, uint32_t class, void *p)
     else
         heap_put(h, slab_of_unit(unit_of(p)), p);
     if (class >= FIRST_PAGED)
-        paged_limit(h, class);
+        paged_limit(h, class, p);
     unlock_and_look(h);
 }
 
@@ -264,7 +264,7 @@ static void flush_foreign(struct heap *h, uintptr_t word, void *p)
     remote_send(h, word, p, false);
     if (class < FIRST_PAGED || !lock_take(&h->lock))
         return;
-    paged_limit(h, class);
+    paged_limit(h, class, NULL);
     heap_unlock(h);
 }
 
@@ -293,5 +293,5 @@ void heap_empty_magazines(struct heap *h, enum hand hand)
         c->active = (uint8_t)(c->active & ~hand);
         c->seen = kept;
     }
-    paged_limit(h, FIRST_PAGED);
+    paged_limit(h, FIRST_PAGED, NULL);
 }

@@ -16,11 +16,11 @@ void touched_note_freed(struct heap *h, void *p)
     if (!s->zeroed || ++h->looks_owed < LOOK_EVERY - LOOKS_AT_ONCE * LOOK_EVERY)
         return;
     h->looks_owed -= LOOK_EVERY;
-    size_t size = hak_classes[s->class].size;
-    size_t touched = os_resident_pages(p, size) * hak_region.page_size;
+    uint32_t pages = pages_for(hak_classes[s->class].size);
+    uint32_t touched = (uint32_t)os_resident_pages(p, (size_t)pages << page_shift());
     if (touched == 0)
-        return; /* the kernel does not tell */
+        return; /* nobody wrote to it, or the kernel does not tell */
     uint32_t before = load_relaxed(&hak_untouched);
-    uint32_t now = TOUCHED_WHOLE - (uint32_t)(touched / (size / TOUCHED_WHOLE));
-    store_relaxed(&hak_untouched, before - before / NEW_SHARE + now / NEW_SHARE);
+    uint32_t now = TOUCHED_WHOLE - TOUCHED_WHOLE * touched / pages;
+    store_relaxed(&hak_untouched, (before * (NEW_SHARE - 1) + now) / NEW_SHARE);
 }

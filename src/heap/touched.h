@@ -32,7 +32,7 @@ HAK_INLINE void touched_note_fresh(struct heap *h)
     h->looks_owed += LOOK_EVERY / LOOK_FRESH;
 }
 
-/* The block was freed, and may be in use again by a signal handler. */
+/* The block was freed. A signal handler may have taken it since: then it is looked at all the same. */
 void touched_note_freed(struct heap *h, void *p);
 
 #endif

@@ -33,7 +33,7 @@ struct sampler {
     uint64_t interval; /* of which the distance to it was drawn */
     uint64_t random;
     uintptr_t site;  /* that the caller of malloc has named; 0: none */
-    int64_t at_once; /* words that the next countdown has at most */
+    int64_t at_once; /* words of the next countdown, LEFT_LEAST to LEFT_MOST */
 };
 
 /* A thread begins: draws its first point, for the request in which it does so as well. */
@@ -45,13 +45,13 @@ HAK_INLINE size_t words_of(size_t size)
     return (size + 7) / 8;
 }
 
-/* False: sampler_goes_on is to say how to go on. */
+/* False: sampler_goes_on is to say how to go on. The countdown is read once: what words_are_served leans on must be of this request, and
+ * a handler may begin another one. */
 HAK_INLINE bool count_words(size_t words)
 {
     if (!HAK_INSIGHT)
         return true;
-    int64_t left =
-        hak_thread.left - (int64_t)words; /* read once: a handler may begin a countdown */
+    int64_t left = hak_thread.left - (int64_t)words;
     hak_thread.left = left;
     return HAK_LIKELY(left >= 0);
 }

@@ -205,10 +205,11 @@ void paged_put(struct heap *h, struct slab *s, void *p)
     (void)p;
 }
 
-void paged_limit(struct heap *h, uint32_t class)
+void paged_limit(struct heap *h, uint32_t class, void *freed)
 {
     (void)h;
     (void)class;
+    (void)freed;
 }
 
 void purge_note_fresh(size_t bytes, enum memory_kind kind)

@@ -137,15 +137,14 @@ static void many_heaps_have_less_each(void **state)
     forget_slots();
 }
 
-/* A thread that sleeps keeps what it has in them. */
-static void blocks_of_pages_have_a_budget_that_heaps_share(void **state)
+/* Slots for blocks of all classes of pages, as many as one of so many heaps gets. Returns the most bytes in use meanwhile. */
+static size_t fill_slots_of_pages(uint32_t live)
 {
-    (void)state;
-    enum { HEAPS = 200, MANY = 8, TURNS = 4 };
+    enum { MANY = 8 };
+    size_t most = 0;
     forget_slots();
     heap->paged_bytes = 0;
-    heaps = HEAPS;
-    size_t most = 0;
+    heaps = live;
     for (uint32_t class = FIRST_PAGED; class < CLASS_COUNT; class ++) {
         void *blocks[MANY];
         for (int i = 0; i < MANY; i++)
@@ -154,17 +153,46 @@ static void blocks_of_pages_have_a_budget_that_heaps_share(void **state)
         for (int i = 0; i < MANY; i++)
             release(blocks[i]);
     }
-    assert_in_range(heap->paged_bytes, 1, (32 << 20) / HEAPS + most / 4);
     heaps = 1;
-    for (int i = 0; i < TURNS * MANY; i++) {
+    return most;
+}
+
+static void end_slots_of_pages(void)
+{
+    give_all_back(FIRST_PAGED);
+    forget_slots();
+    heap->paged_bytes = 0;
+}
+
+/* What slots could hold is no memory. */
+static void a_few_heaps_have_more_for_blocks_of_pages(void **state)
+{
+    (void)state;
+    size_t all = 0, most;
+    for (uint32_t class = FIRST_PAGED; class < CLASS_COUNT; class ++)
+        all += hak_classes[class].slots * (size_t)hak_classes[class].size;
+    (void)fill_slots_of_pages(1);
+    assert_int_equal(heap->paged_bytes, all);
+    most = fill_slots_of_pages(MANY_HEAPS);
+    assert_in_range(heap->paged_bytes, 1, (32 << 20) + most / 4);
+    assert_true((32 << 20) + most / 4 < all);
+    end_slots_of_pages();
+}
+
+/* A thread that sleeps keeps what it has in them. */
+static void blocks_of_pages_have_a_budget_that_heaps_share(void **state)
+{
+    (void)state;
+    enum { HEAPS = 200, TURNS = 32 };
+    size_t most = fill_slots_of_pages(HEAPS);
+    assert_in_range(heap->paged_bytes, 1, (32 << 20) / HEAPS + most / 4);
+    for (int i = 0; i < TURNS; i++) {
         for (uint32_t class = FIRST_PAGED; class < CLASS_COUNT; class ++)
             release(alloc(class));
     }
     for (uint32_t class = FIRST_PAGED; class < CLASS_COUNT; class ++)
         assert_true(capacity(class) != 0);
-    give_all_back(FIRST_PAGED);
-    forget_slots();
-    heap->paged_bytes = 0;
+    end_slots_of_pages();
 }
 
 static uint32_t capacity_after_swings(size_t size, size_t blocks, const char *magazines, bool learn)
@@ -308,6 +336,7 @@ int main(void)
         cmocka_unit_test(long_magazines_of_larger_blocks_have_half_of_the_budget),
         cmocka_unit_test(many_heaps_have_less_each),
         cmocka_unit_test(blocks_of_pages_have_a_budget_that_heaps_share),
+        cmocka_unit_test(a_few_heaps_have_more_for_blocks_of_pages),
         cmocka_unit_test(how_long_magazines_become_is_a_setting),
         cmocka_unit_test(a_shadow_says_once_what_would_grow),
         cmocka_unit_test(the_placebo_grows_other_magazines),

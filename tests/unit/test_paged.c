@@ -256,7 +256,7 @@ static void begin_swing(struct heap *h)
 static size_t noted_kept(void)
 {
     lock_take(&heap->lock);
-    paged_limit(heap, FIRST_PAGED);
+    paged_limit(heap, FIRST_PAGED, NULL);
     lock_release(&heap->lock);
     return heap->paged_kept;
 }

@@ -84,6 +84,30 @@ static void few_are_looked_at(void **state)
     assert_in_range(looks, BLOCKS / LOOK_FRESH - 1, BLOCKS / LOOK_FRESH + BLOCKS / 16);
 }
 
+/* Not only those whose pages go back. */
+static void blocks_that_stay_are_looked_at(void **state)
+{
+    (void)state;
+    enum { KEPT = 2 * PAGED_STEP };
+    void *held[BLOCKS], *blocks[KEPT];
+    for (size_t i = 0; i < BLOCKS; i++)
+        held[i] = alloc(class_for(SIZE));
+    for (size_t i = 0; i < KEPT; i++)
+        blocks[i] = alloc(class_for(SIZE));
+    for (size_t i = 0; i < KEPT; i++)
+        *(char *)blocks[i] = 1;
+    uint64_t releases = counted(heap, COUNTER_slab_release);
+    heap->looks_owed = 0; /* the next one that counts is looked at */
+    looks = 0;
+    for (size_t i = 0; i < KEPT; i++)
+        release(blocks[i]);
+    assert_int_equal(counted(heap, COUNTER_slab_release), releases);
+    assert_int_equal(kept(SIZE), KEPT);
+    assert_true(looks > 0);
+    for (size_t i = 0; i < BLOCKS; i++)
+        release(held[i]);
+}
+
 /* Others have touched them. */
 static void blocks_of_used_pages_tell_nothing(void **state)
 {
@@ -178,6 +202,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(it_is_seen_when_they_are_freed, whole_blocks),
         cmocka_unit_test_setup(few_are_looked_at, whole_blocks),
+        cmocka_unit_test_setup(blocks_that_stay_are_looked_at, whole_blocks),
         cmocka_unit_test_setup(blocks_of_used_pages_tell_nothing, whole_blocks),
         cmocka_unit_test_setup(what_the_kernel_does_not_tell_changes_nothing, whole_blocks),
         cmocka_unit_test_setup(where_little_is_touched_a_class_keeps_its_blocks, blocks_in_part),

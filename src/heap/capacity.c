@@ -16,9 +16,10 @@ enum {
     SWING_MIN = 16,         /* ... or so much if it has that: a mix does so once in 65,536 times */
     LONG_BYTES = 128 << 10, /* what fits into the longest magazine of a class, ... */
     LONG_BYTES_LARGE = 512 << 10, /* ... or of blocks above SMALL_MAX, ... */
+    LONG_SHARE = 16,              /* ... or this share of the heap's budget if that is more, ... */
     LONG_FROM = 32 << 10,         /* ... of which one is a long one above so much */
     BUDGET_FIRST = 2 << 20, /* all capacities of a heap together stay within so many bytes, ... */
-    BUDGET_MOST = 8 << 20,  /* ... or so many if its blocks have come anew ... */
+    BUDGET_MOST = 32 << 20, /* ... or so many if its blocks have come anew ... */
     TURNOVERS = 8,          /* ... so often since it was emptied, ... */
     BUDGET_ALL = 32 << 20,  /* ... its share of so many for all, where heaps are many, ... */
     BUDGET_ALL_BUSY = MANY_HEAPS * BUDGET_ALL, /* ... or, for a busy class, of so many, ... */
@@ -37,12 +38,34 @@ static uint32_t power_of_two_within(size_t n)
     return (uint32_t)1 << (63 - (uint32_t)__builtin_clzll(n));
 }
 
-static uint32_t most_slots(uint32_t class)
+/* What goes up and comes down once has no use for longer magazines, and would leave them full. */
+static bool has_turned_over(const struct heap *h)
+{
+    return h->taken_bytes / TURNOVERS > h->peak_bytes;
+}
+
+/* The heap's part of what the magazines of all may have. */
+static HAK_NOINLINE size_t share_of_all(const struct heap *h, uint32_t class)
+{
+    uint32_t heaps = registry_live_heaps();
+    return (is_busy(h, class) || heaps <= MANY_HEAPS ? BUDGET_ALL_BUSY : BUDGET_ALL) / heaps;
+}
+
+/* What it has for slots, whatever is in use. */
+static size_t plain_budget(const struct heap *h, uint32_t class)
+{
+    size_t most = has_turned_over(h) || is_busy(h, class) ? BUDGET_MOST : BUDGET_FIRST;
+    return least_of(most, share_of_all(h, class));
+}
+
+static uint32_t most_slots(const struct heap *h, uint32_t class)
 {
     const struct class_info *c = &hak_classes[class];
     if (c->size > UNIT_SIZE)
         return c->slots;
-    size_t bytes = c->size > SMALL_MAX ? LONG_BYTES_LARGE : LONG_BYTES;
+    size_t bytes = LONG_BYTES;
+    if (c->size > SMALL_MAX)
+        bytes = largest_of(LONG_BYTES_LARGE, plain_budget(h, class) / LONG_SHARE);
     uint32_t slots = power_of_two_within(bytes / c->size);
     return slots < SLOTS_MOST ? slots : SLOTS_MOST;
 }
@@ -67,11 +90,11 @@ static HAK_COLD void log_growth(const struct magazine *m, uint32_t class, uint32
 static bool may_grow(const struct heap *h, uint32_t class)
 {
     const struct magazine *m = &h->magazines.of[class];
-    if (m->cap >= most_slots(class))
-        return false;
-    if (option(magazines) != MAGAZINES_LEARNT && option(magazines) != MAGAZINES_SHUFFLED)
-        return option(magazines) == MAGAZINES_LONGEST;
-    return option(learn) && (m->swings == SWINGS_ENOUGH || was_longer(h, class));
+    uint64_t how = option(magazines);
+    bool wants = how == MAGAZINES_LONGEST;
+    if (how == MAGAZINES_LEARNT || how == MAGAZINES_SHUFFLED)
+        wants = option(learn) && (m->swings == SWINGS_ENOUGH || was_longer(h, class));
+    return wants && m->cap < most_slots(h, class);
 }
 
 static uint32_t wanted_slots(const struct heap *h, uint32_t class)
@@ -94,17 +117,9 @@ static bool is_long_for(uint32_t class, uint32_t slots)
     return size > SMALL_MAX && slots * size > LONG_FROM;
 }
 
-/* What goes up and comes down once has no use for longer magazines, and would leave them full. */
-static bool has_turned_over(const struct heap *h)
+static size_t budget_for(const struct heap *h, uint32_t class, uint32_t slots)
 {
-    return h->taken_bytes / TURNOVERS > h->peak_bytes;
-}
-
-/* `share`: the heap's part of what all may have. */
-static size_t budget_for(const struct heap *h, uint32_t class, uint32_t slots, size_t share)
-{
-    size_t most = has_turned_over(h) || is_busy(h, class) ? BUDGET_MOST : BUDGET_FIRST;
-    size_t budget = least_of(most, share) + h->used_bytes / BUDGET_SHARE;
+    size_t budget = plain_budget(h, class) + h->used_bytes / BUDGET_SHARE;
     if (h->magazines.of[class].cap == 0)
         return 2 * budget;
     return is_long_for(class, slots) ? budget / 2 : budget;
@@ -112,17 +127,15 @@ static size_t budget_for(const struct heap *h, uint32_t class, uint32_t slots, s
 
 /* What small blocks get at first is little. How many of pages stay is looked at as well (paged.h), but only by a thread that
  * goes on. */
-static bool may_have(const struct heap *h, uint32_t class, uint32_t before, uint32_t slots,
-                     uint32_t heaps)
+static bool may_have(const struct heap *h, uint32_t class, uint32_t before, uint32_t slots)
 {
     size_t size = hak_classes[class].size, more = (slots - before) * size;
     if (before == 0 && size <= SMALL_MAX)
         return true;
-    size_t all = is_busy(h, class) || heaps <= MANY_HEAPS ? BUDGET_ALL_BUSY : BUDGET_ALL;
-    size_t share = least_of(class < FIRST_PAGED ? BUDGET_ALL : BUDGET_PAGED, all / heaps);
     bool fits = class < FIRST_PAGED
-                    ? h->magazine_bytes + more <= budget_for(h, class, slots, share)
-                    : h->paged_bytes + more <= share + h->used_bytes / BUDGET_SHARE_PAGED;
+                    ? h->magazine_bytes + more <= budget_for(h, class, slots)
+                    : h->paged_bytes + more <= least_of(BUDGET_PAGED, share_of_all(h, class)) +
+                                                   h->used_bytes / BUDGET_SHARE_PAGED;
     return fits && !pressure_is(PRESSURE_NEAR);
 }
 
@@ -177,12 +190,12 @@ HAK_COLD void magazines_lose_slots(struct heap *h)
 
 /* One class on in turn: a magazine that was neither refilled nor flushed for a whole round loses its
  * slots. Not that of a busy class, which may seem idle because it serves all there is to do. */
-static void move_budget_hand(struct heap *h, uint32_t heaps)
+static void move_budget_hand(struct heap *h)
 {
     uint32_t class = h->budget_hand;
     h->budget_hand = class + 1 < CLASS_COUNT ? class + 1 : 0;
     bool is_idle = (h->classes[class].active & HAND_BUDGET) == 0;
-    if (is_idle && !(is_busy(h, class) && heaps > MANY_HEAPS))
+    if (is_idle && !(is_busy(h, class) && heaps_are_many()))
         lose_slots(h, class);
     h->classes[class].active &= HAND_IDLE;
 }
@@ -215,7 +228,7 @@ static HAK_COLD struct magazine *swung_instead(struct heap *h, struct magazine *
 {
     if (option(magazines) == MAGAZINES_SHUFFLED)
         return any_magazine(h);
-    if (m->swings == SWINGS_ENOUGH - 1) {
+    if (m->swings == SWINGS_ENOUGH - 1 && m->cap < most_slots(h, class)) {
         m->swings++;
         log_growth(m, class, 2 * m->cap);
     }
@@ -255,12 +268,11 @@ static void note_swing(struct heap *h, uint32_t class)
 }
 
 /* Whether it may still show that it is too short; for the placebo, that another is. */
-static bool counts_swings(const struct magazine *m, uint32_t class)
+static bool counts_swings(const struct magazine *m)
 {
-    if (!option(learn) || option(magazines) < MAGAZINES_LEARNT)
-        return false;
-    return option(magazines) == MAGAZINES_SHUFFLED ||
-           (m->swings < SWINGS_ENOUGH && m->cap < most_slots(class));
+    uint64_t how = option(magazines);
+    return option(learn) && how >= MAGAZINES_LEARNT &&
+           (m->swings < SWINGS_ENOUGH || how == MAGAZINES_SHUFFLED);
 }
 
 void adjust_slots(struct heap *h, uint32_t class)
@@ -270,16 +282,15 @@ void adjust_slots(struct heap *h, uint32_t class)
     uint32_t wanted = wanted_slots(h, class);
     if (wanted <= m->cap)
         return;
-    uint32_t heaps = registry_live_heaps();
-    if (!may_have(h, class, m->cap, wanted, heaps)) {
+    if (!may_have(h, class, m->cap, wanted)) {
         if (m->cap == 0 || hak_classes[class].size <= SMALL_MAX)
-            move_budget_hand(h, heaps); /* larger ones would take it from each other all the time */
+            move_budget_hand(h); /* larger ones would take it from each other all the time */
         return;
     }
     void **slots = slots_take(h, wanted);
     if (slots == NULL)
         return;
-    if (wanted > hak_classes[class].slots && !was_longer(h, class))
+    if (wanted > hak_classes[class].slots && m->swings == SWINGS_ENOUGH)
         log_growth(m, class, wanted);
     exchange_slots(h, class, slots, wanted);
 }
@@ -290,7 +301,7 @@ void magazine_falls(struct heap *h, uint32_t class)
     if (!magazine_is_open(m))
         return;
     empty_magazine(h, class);
-    if (counts_swings(m, class))
+    if (counts_swings(m))
         h->classes[class].spilled = FALLEN;
 }
 
@@ -304,7 +315,7 @@ void note_refill(struct heap *h, uint32_t class, uint32_t n)
 void note_spill(struct heap *h, uint32_t class)
 {
     const struct magazine *m = magazine_of(h, class);
-    h->classes[class].spilled = counts_swings(m, class) ? sum_of_oldest(m, class) : 0;
+    h->classes[class].spilled = counts_swings(m) ? sum_of_oldest(m, class) : 0;
 }
 
 bool heap_swings(struct heap *h)

@@ -56,11 +56,11 @@
 #define GRANULE_SIZE ((size_t)1 << GRANULE_SHIFT)
 #define GRANULE_UNITS ((uint32_t)(GRANULE_SIZE / UNIT_SIZE))
 
-#define SMALL_MAX ((size_t)1024)     /* A4 Tiny: served by the fast path */
-#define SLAB_MAX ((size_t)256 << 10) /* A11 Mid: served from slabs */
-#define RUN_MAX ((size_t)1 << 20)    /* A12 L2.5: served as runs of pages */
-#define BLOCK_ALIGN ((size_t)16)     /* of every block of 16 bytes and more */
-#define ALIGN_MAX ((size_t)1 << 40)  /* largest alignment that is tried at all */
+#define SMALL_MAX ((size_t)1024)    /* A4 Tiny: served by the fast path */
+#define SLAB_MAX ((size_t)1 << 20)  /* A11, A12 Mid, L2.5: served from slabs */
+#define RUN_MAX SLAB_MAX            /* the same that no class suits: runs of pages */
+#define BLOCK_ALIGN ((size_t)16)    /* of every block of 16 bytes and more */
+#define ALIGN_MAX ((size_t)1 << 40) /* largest alignment that is tried at all */
 
 HAK_INLINE size_t round_up(size_t n, size_t power_of_two)
 {

@@ -8,6 +8,7 @@
 #include "front/pointer.h"
 #include "front/slow.h"
 #include "heap/lease.h"
+#include "heap/paged.h"
 #include "heap/runs.h"
 #include "os/os.h"
 #include "purge/purge.h"
@@ -61,11 +62,17 @@ HAK_INLINE bool still_fits(size_t old, size_t size)
     return size <= old && size >= old / 2 && (!HAK_CHECKED || front_usable_for(1, size) == old);
 }
 
-/* Whether a run or a big block, larger than `least` when it was made, stays one at that size. A program that goes to and
- * fro over the border of two kinds would have its block copied each time. */
-HAK_INLINE bool keeps_kind(size_t least, size_t old, size_t size)
+/* Whether a big block stays one at that size. A program that goes to and fro over the border of two kinds would have its block
+ * copied each time. */
+HAK_INLINE bool stays_big(size_t old, size_t size)
 {
-    return size > least || (!HAK_CHECKED && size > least / 2 && size >= old / 2);
+    return size > RUN_MAX || (!HAK_CHECKED && size > RUN_MAX / 2 && size >= old / 2);
+}
+
+/* Whether a run does. Where frees are checked, what a class would serve is to be a slab's. */
+HAK_INLINE bool stays_run(size_t size)
+{
+    return !HAK_CHECKED && size > UNIT_SIZE && size <= RUN_MAX;
 }
 
 /* Whether a run or a big block has as many pages as it would have of the size: nothing is to be done, as with a slab's block that
@@ -73,7 +80,19 @@ HAK_INLINE bool keeps_kind(size_t least, size_t old, size_t size)
 static bool has_its_pages(uintptr_t word, size_t old, size_t size)
 {
     return round_up(size, hak_region.page_size) == old &&
-           (!HAK_CHECKED || keeps_kind(word == WORD_RUN ? SLAB_MAX : RUN_MAX, old, size));
+           (!HAK_CHECKED || (word == WORD_BIG && stays_big(old, size)));
+}
+
+/* A slab's, unless a sample is due. Its thread's alone: whoever else has the block does not have the heap's books. What is freed would be in
+ * the magazine of another class then. */
+static bool resize_slab(struct heap *h, const void *p, struct slab *s, size_t size)
+{
+    if (h == NULL || load_relaxed(&s->heap) != h || size <= UNIT_SIZE || size > SLAB_MAX ||
+        !sampler_passes(&h->magazines.sampler, words_of(size)))
+        return false;
+    if (magazine_has(magazine_of(h, s->class), p))
+        die_free_already(p, "realloc");
+    return paged_resize(h, s, class_for(size));
 }
 
 static HAK_COLD void *resize_pages(void *p, uintptr_t word, size_t old, size_t size)
@@ -81,12 +100,17 @@ static HAK_COLD void *resize_pages(void *p, uintptr_t word, size_t old, size_t s
     void *q = NULL;
     struct heap *h = own_heap(thread_enter());
     struct slab *s = slab_at(unit_of(p));
+    if (word > WORD_TAG_MAX) {
+        q = resize_slab(h, p, s, size) ? p : NULL;
+        thread_leave();
+        return q;
+    }
     bool sampled = load_relaxed(&s->sampled) != 0;
     uint32_t record = sampled ? sampled_detach(p) : 0;
     store_relaxed(&s->sampled, (uint8_t)0); /* once the block has moved, the line is another's */
-    if (word == WORD_RUN && keeps_kind(SLAB_MAX, old, size) && size <= RUN_MAX)
+    if (word == WORD_RUN && stays_run(size))
         q = run_resize(h, unit_of(p), size) ? p : NULL;
-    else if (word == WORD_BIG && keeps_kind(RUN_MAX, old, size) && region_may_hold(size)) {
+    else if (word == WORD_BIG && stays_big(old, size) && region_may_hold(size)) {
         s->pages = BIG_PLAIN;
         q = big_resize(unit_of(p), size, plan_pages(size, true));
         purge_note_big();
@@ -147,10 +171,10 @@ static HAK_COLD void *realloc_other(void *p, size_t size)
     void *q = NULL;
     size_t old = usable_of(p, word);
     struct heap *owner = explicit_owner(p, word);
-    bool is_of_pages = word == WORD_RUN || word == WORD_BIG;
-    if (is_of_pages ? has_its_pages(word, old, size) : still_fits(old, size))
+    bool is_run = word == WORD_RUN || word == WORD_BIG;
+    if (is_run ? has_its_pages(word, old, size) : still_fits(old, size))
         return p;
-    if (is_of_pages)
+    if (old > UNIT_SIZE)
         q = owner == NULL ? resize_pages(p, word, old, size) : resize_owned(owner, p, word, size);
     if (q == NULL)
         q = move_other(owner, p, old, size);
@@ -168,5 +192,7 @@ void *front_realloc(void *p, size_t size)
                      is_newest_freed(p, word)))
         return realloc_other(p, size);
     size_t old = hak_classes[class_of_word(word)].size;
-    return still_fits(old, size) ? p : move_small(p, old, size);
+    if (still_fits(old, size))
+        return p;
+    return HAK_UNLIKELY(old > UNIT_SIZE) ? realloc_other(p, size) : move_small(p, old, size);
 }

@@ -22,10 +22,11 @@ enum {
     BUDGET_MOST = 32 << 20, /* ... or so many if its blocks have come anew ... */
     TURNOVERS = 8,          /* ... so often since it was emptied, ... */
     BUDGET_ALL = 32 << 20,  /* ... its share of so many for all, where heaps are many, ... */
-    BUDGET_ALL_BUSY = MANY_HEAPS * BUDGET_ALL, /* ... or, for a busy class, of so many, ... */
-    BUDGET_SHARE = 32,             /* ... and this share of what the heap has in use; ... */
-    BUDGET_PAGED = 4 * BUDGET_ALL, /* ... blocks of pages have so many, or such a share, ... */
-    BUDGET_SHARE_PAGED = 4, /* ... and this one: what they hold is bounded by itself (paged.h) */
+    BUDGET_ALL_BUSY =
+        MANY_HEAPS * BUDGET_ALL,        /* ... where they are few, or for a busy class, ... */
+    BUDGET_PAGED = 2 * BUDGET_ALL_BUSY, /* ... there of so many for blocks of pages, ... */
+    BUDGET_SHARE = 32,                  /* ... and this share of what the heap has in use, ... */
+    BUDGET_SHARE_PAGED = 4, /* ... or this one: what they hold is bounded by itself (paged.h) */
     GROWN_ANEW = 2,         /* a heap swings: it has grown to so many times what it had ... */
     SWING_MS = 1000         /* ... when it was emptied, no longer ago than that */
 };
@@ -47,8 +48,10 @@ static bool has_turned_over(const struct heap *h)
 /* The heap's part of what the magazines of all may have. */
 static HAK_NOINLINE size_t share_of_all(const struct heap *h, uint32_t class)
 {
-    uint32_t heaps = registry_live_heaps();
-    return (is_busy(h, class) || heaps <= MANY_HEAPS ? BUDGET_ALL_BUSY : BUDGET_ALL) / heaps;
+    uint32_t heaps = registry_live_heaps(), all = BUDGET_ALL;
+    if (is_busy(h, class) || heaps <= MANY_HEAPS)
+        all = class < FIRST_PAGED ? BUDGET_ALL_BUSY : BUDGET_PAGED;
+    return all / heaps;
 }
 
 /* What it has for slots, whatever is in use. */
@@ -132,10 +135,10 @@ static bool may_have(const struct heap *h, uint32_t class, uint32_t before, uint
     size_t size = hak_classes[class].size, more = (slots - before) * size;
     if (before == 0 && size <= SMALL_MAX)
         return true;
-    bool fits = class < FIRST_PAGED
-                    ? h->magazine_bytes + more <= budget_for(h, class, slots)
-                    : h->paged_bytes + more <= least_of(BUDGET_PAGED, share_of_all(h, class)) +
-                                                   h->used_bytes / BUDGET_SHARE_PAGED;
+    bool fits =
+        class < FIRST_PAGED
+            ? h->magazine_bytes + more <= budget_for(h, class, slots)
+            : h->paged_bytes + more <= share_of_all(h, class) + h->used_bytes / BUDGET_SHARE_PAGED;
     return fits && !pressure_is(PRESSURE_NEAR);
 }
 

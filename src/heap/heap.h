@@ -56,7 +56,7 @@ HAK_INLINE live_u64 *counters_of(struct live_heaps *row)
     return &row->refill;
 }
 
-/* Where arrays of slots come from: powers of two, cut from what is left of the heap's unit and then from
+/* Where arrays of slots come from: powers of two, cut from the heap's first slots, what is left of its unit and then from
  * further ones, kept by length when given back. Its thread's, under the heap's lock, so that a fork
  * finds it whole. All zeros is one from which nothing has been taken. */
 enum { SLOT_LENGTHS = 13, SLOTS_MOST = 1 << (SLOT_LENGTHS - 1) };
@@ -164,7 +164,7 @@ struct explicit_parts {
     uint32_t leases; /* so many at most, of threads (lease.h) */
 };
 
-enum { HEAP_PAGE = 4096 };
+enum { HEAP_PAGE = 4096, FIRST_SLOTS = 248 };
 
 struct heap {
     struct magazines magazines;
@@ -192,11 +192,6 @@ struct heap {
     uint32_t tid;   /* of the thread it is or was; under the lock */
     bool unseen;    /* there was no row for it, which is counted; under the lock */
     uint32_t round; /* of pressure in which it last gave back (pressure.h); its thread alone */
-    struct outbox outbox[OUTBOXES];
-    /* Outboxes whose places another owner's took, ASIDE_PLACES of them; NULL: none yet. Where there are many owners nearly
-     * every parcel would be sent with a single block otherwise. As the outboxes, but for the own heap's. */
-    struct outbox *aside;
-    size_t aside_bytes; /* of the blocks in them */
     struct class_slabs classes[CLASS_COUNT];
     struct slot_arena slots;
     /* Bytes handed out of all slabs, under the lock, and the most of them since the magazines were
@@ -233,9 +228,19 @@ struct heap {
         inbox_bytes; /* in it or arrived: added to before a push, taken off when it is opened */
     _Atomic(live_u64 *)
         inbox_shown; /* where the live area says so; NULL: nowhere. Set with `row` */
+    /* The first slots fill this page, in front of what only threads need that hand blocks to each other. */
+    _Alignas(64) void *first_slots[FIRST_SLOTS];
+    struct outbox outbox[OUTBOXES];
+    /* Outboxes whose places another owner's took, ASIDE_PLACES of them; NULL: none yet. Where there are many owners nearly
+     * every parcel would be sent with a single block otherwise. As the outboxes, but for the own heap's. */
+    struct outbox *aside;
+    size_t aside_bytes; /* of the blocks in them */
 };
 
 _Static_assert(sizeof(struct heap) <= UNIT_SIZE / 2, "a heap leaves room for slots in its unit");
+_Static_assert(HAK_SECURE || offsetof(struct heap, outbox) - offsetof(struct heap, lock) ==
+                                 (size_t)2 * HEAP_PAGE,
+               "what every thread needs fills two pages");
 
 /* Of a heap's state: it has no thread, and who sends to it may have to empty its inbox. */
 HAK_INLINE bool is_nobodys(uint32_t state)

@@ -65,6 +65,15 @@ HAK_INLINE bool magazine_newest_is(const struct magazine *m, const void *p)
     return (uintptr_t)m->top < (uintptr_t)m->end && *m->top == p;
 }
 
+/* Whether p is any of them; none is while it is closed. */
+HAK_INLINE bool magazine_has(const struct magazine *m, const void *p)
+{
+    void **slot = m->top;
+    while ((uintptr_t)slot < (uintptr_t)m->end && *slot != p)
+        slot++;
+    return (uintptr_t)slot < (uintptr_t)m->end;
+}
+
 HAK_INLINE bool magazine_is_open(const struct magazine *m)
 {
     return m->cap != 0 && m->start != MAGAZINE_CLOSED;

@@ -33,6 +33,36 @@ static void show_slab(struct heap *h, size_t unit, uintptr_t word, enum counter 
     count(h, counter, 1);
 }
 
+/* The pages become a slab of the class, of which the block is in use, and that becomes none. */
+static void pages_to_slab(struct heap *h, size_t page, uint32_t class, bool zeroed)
+{
+    size_t unit = unit_of_page(page);
+    struct slab *s = slab_at(unit);
+    s->run_at = place_in_unit(page);
+    slab_init(unit, class, h, zeroed);
+    s->used = s->carved = s->high = 1;
+    h->classes[class].slabs++;
+    h->classes[class].touched += pages_for(hak_classes[class].size);
+    heap_has_class(h, class);
+    class_use(h, class, 1);
+    show_slab(h, unit, (uintptr_t)magazine_of(h, class), COUNTER_pool_stage2);
+    purge_show_pages();
+    probe_slab_new(class);
+}
+
+static void slab_to_pages(struct heap *h, struct slab *s)
+{
+    uint32_t class = s->class;
+    class_unuse(h, class, 1);
+    h->classes[class].slabs--;
+    h->classes[class].touched -= pages_for(hak_classes[class].size);
+    s->used = 0;
+    s->size = hak_classes[class].size; /* for who asks what was here */
+    store_relaxed(&s->heap, NULL);
+    show_slab(h, slab_unit(s), WORD_FREED, COUNTER_slab_release);
+    probe_slab_release(class);
+}
+
 void *paged_take(struct heap *h, uint32_t class, bool *zeroed)
 {
     uint32_t n = pages_for(hak_classes[class].size);
@@ -41,38 +71,35 @@ void *paged_take(struct heap *h, uint32_t class, bool *zeroed)
         count(h, COUNTER_pool_miss, 1);
         return NULL;
     }
-    size_t unit = unit_of_page((size_t)page);
-    struct slab *s = slab_at(unit);
-    s->run_at = place_in_unit((size_t)page);
-    slab_init(unit, class, h, *zeroed);
-    s->used = s->carved = s->high = 1;
-    h->classes[class].slabs++;
-    h->classes[class].touched += n;
-    heap_has_class(h, class);
-    class_use(h, class, 1);
+    pages_to_slab(h, (size_t)page, class, *zeroed);
     if (*zeroed)
         note_fresh(h, (size_t)n << page_shift());
-    show_slab(h, unit, (uintptr_t)magazine_of(h, class), COUNTER_pool_stage2);
-    purge_show_pages();
-    probe_slab_new(class);
     return page_address((size_t)page);
 }
 
 void paged_put(struct heap *h, struct slab *s, void *p)
 {
-    uint32_t class = s->class, n = pages_for(hak_classes[class].size);
     if (HAK_UNLIKELY(p != slab_base(s)))
         die_bad_block(s, p);
     touched_note_freed(h, p);
-    class_unuse(h, class, 1);
-    h->classes[class].slabs--;
-    h->classes[class].touched -= n;
-    s->used = 0;
-    store_relaxed(&s->heap, NULL);
-    show_slab(h, slab_unit(s), WORD_NONE, COUNTER_slab_release);
-    probe_slab_release(class);
-    pages_give(page_of(p), n);
+    slab_to_pages(h, s);
+    pages_give(page_of(p), pages_for(hak_classes[s->class].size));
     purge_show_pages();
+}
+
+HAK_COLD bool paged_resize(struct heap *h, struct slab *s, uint32_t class)
+{
+    if (!lock_take(&h->lock))
+        return false;
+    size_t page = page_of(slab_base(s));
+    bool zeroed = false, done = pages_resize(page, pages_for(hak_classes[s->class].size),
+                                             pages_for(hak_classes[class].size), &zeroed);
+    if (done) {
+        slab_to_pages(h, s);
+        pages_to_slab(h, page, class, s->zeroed && zeroed);
+    }
+    heap_unlock(h);
+    return done;
 }
 
 /* ---- what is kept goes back ---- */

@@ -18,8 +18,12 @@ enum {
 void *paged_take(struct heap *h, uint32_t class, bool *zeroed);
 void paged_put(struct heap *h, struct slab *s, void *p);
 
+/* A block that is in use becomes one of the class, of pages, where it is: what it has too much goes back, or the pages behind it are taken. False:
+ * they are not free. h: the calling thread's own heap, at depth 1, whose the slab is. */
+bool paged_resize(struct heap *h, struct slab *s, uint32_t class);
+
 /* The oldest go back until n neighbouring pages are free that may hold something, or `most` bytes are left. Returns whether any
- * does. h: the calling thread's own heap, at depth 1, with its lock held. */
+ * does. Likewise, with its lock held. */
 bool paged_give_back(struct heap *h, uint32_t n, size_t most);
 
 /* A block for a request that found nothing in its class' magazine. What is kept beyond the limit goes back first, and before

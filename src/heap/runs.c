@@ -77,14 +77,11 @@ bool run_resize(struct heap *h, size_t unit, size_t size)
 {
     struct slab *s = slab_at(unit);
     uint32_t n = pages_for(size), before = run_pages(unit);
-    size_t end = run_page(unit) + before;
     bool zeroed = false;
-    if (n > before && !pages_extend(end, n - before, &zeroed))
+    if (!pages_resize(run_page(unit), before, n, &zeroed))
         return false;
     if (zeroed)
         purge_note_fresh((size_t)(n - before) << page_shift(), MEMORY_PAGES);
-    if (n < before)
-        pages_give(end - (before - n), before - n);
     s->size = (size_t)n << page_shift();
     unit_show(unit);
     account(h, s->size - ((size_t)before << page_shift()), 0);

@@ -1,5 +1,5 @@
-/* Runs (A12, L2.5): blocks of whole pages inside a granule, above SLAB_MAX and up to RUN_MAX, and smaller
- * ones whose alignment no class has. A run has no owner. */
+/* Runs: blocks of whole pages inside a granule, above a unit and up to RUN_MAX, that are not to be slabs: for alignments that no class has,
+ * samples, and those of explicit heaps. A run has no owner. */
 #ifndef HAK_RUNS_H
 #define HAK_RUNS_H
 

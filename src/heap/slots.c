@@ -58,14 +58,16 @@ static void keep_rest(struct heap *h)
     }
 }
 
-/* The rest of the heap's own unit first. */
+/* What the heap's own unit has first. */
 static bool extend(struct heap *h)
 {
     struct slot_arena *a = &h->slots;
+    void **first_end = h->first_slots + FIRST_SLOTS;
     keep_rest(h);
-    if (a->next == NULL) {
-        a->next = (void **)(uintptr_t)round_up((uintptr_t)(h + 1), MARGIN);
-        a->limit = end_of_unit(h);
+    bool is_first = a->next == NULL;
+    if (is_first || a->limit == first_end) {
+        a->next = is_first ? h->first_slots : (void **)(h + 1);
+        a->limit = is_first ? first_end : end_of_unit(h);
         return true;
     }
     bool zeroed;

@@ -317,7 +317,17 @@ ptrdiff_t pages_take(uint32_t n, uint32_t alignment, bool *zeroed)
     return (ptrdiff_t)r.first;
 }
 
-HAK_COLD bool pages_extend(size_t first, uint32_t n, bool *zeroed)
+void pages_give(size_t first, uint32_t n)
+{
+    if (!lock_take_if_safe(&pages.lock))
+        return; /* in a handler that interrupted this very lock: the pages stay taken */
+    insert_joined((struct run){first, n, 0, n});
+    add(&hak_pages.in_use, (size_t)0 - ((size_t)n << page_shift()));
+    lock_release(&pages.lock);
+}
+
+/* The n pages from `first` on, which is where a taken run ends, if they are free. */
+static bool extend(size_t first, uint32_t n, bool *zeroed)
 {
     if (!lock_take_if_safe(&pages.lock))
         return false;
@@ -333,13 +343,13 @@ HAK_COLD bool pages_extend(size_t first, uint32_t n, bool *zeroed)
     return done;
 }
 
-void pages_give(size_t first, uint32_t n)
+HAK_COLD bool pages_resize(size_t first, uint32_t before, uint32_t n, bool *zeroed)
 {
-    if (!lock_take_if_safe(&pages.lock))
-        return; /* in a handler that interrupted this very lock: the pages stay taken */
-    insert_joined((struct run){first, n, 0, n});
-    add(&hak_pages.in_use, (size_t)0 - ((size_t)n << page_shift()));
-    lock_release(&pages.lock);
+    if (n > before)
+        return extend(first + before, n - before, zeroed);
+    if (n < before)
+        pages_give(first + n, before - n);
+    return true;
 }
 
 /* ---- purge ---- */

@@ -16,10 +16,11 @@ ptrdiff_t pages_take(uint32_t n, uint32_t alignment, bool *zeroed);
 /* Whether n neighbouring pages are free that may hold something: those come first. Without a lock, so a moment old. */
 bool pages_have_touched(uint32_t n);
 
-/* Takes the n pages from `first` on, which is where a taken run ends, if they are free. */
-bool pages_extend(size_t first, uint32_t n, bool *zeroed);
-
 void pages_give(size_t first, uint32_t n);
+
+/* Makes the `before` pages from `first` on, which are taken, n, more than a unit has: gives the last ones, or takes those behind if they are
+ * free. `*zeroed`: what it takes reads as zeros, if it takes any. */
+bool pages_resize(size_t first, uint32_t before, uint32_t n, bool *zeroed);
 
 /* Purges free runs that may hold pages, longest first, until they add up to at most `keep` bytes, and
  * gives granules back that are free and clean as a whole. Returns bytes purged. */

@@ -34,7 +34,7 @@ enum {
     WORD_RUN = 8,       /* a live run starts here */
     WORD_BIG = 16,      /* a live big block starts here */
     WORD_HEAP = 24,     /* a heap's own memory */
-    WORD_FREED = 32,    /* a run or big block was here and has been freed */
+    WORD_FREED = 32,    /* a block of pages was here and has been freed */
     WORD_SAMPLED = 40,  /* a unit of sampled blocks (profile/arena.h) */
     WORD_EXPLICIT = 48, /* of an explicit heap's slab (heap/explicit.h) */
     WORD_TAG_LAST = WORD_EXPLICIT,

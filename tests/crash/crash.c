@@ -30,14 +30,24 @@ static void tell_address(const char *name, const void *address)
     tell(name, (unsigned long long)(uintptr_t)address);
 }
 
-/* One of a page is a page, whatever the build keeps around it. */
-static char *block_of(size_t size)
+static char *told(char *block, size_t size)
 {
-    char *block = size == PAGE ? aligned_alloc(PAGE, PAGE) : malloc(size);
     CHECK(block != NULL);
     memset(block, 1, size);
     tell_address("block", block);
     return opaque(block);
+}
+
+/* One of a page is a page, whatever the build keeps around it. */
+static char *block_of(size_t size)
+{
+    return told(size == PAGE ? aligned_alloc(PAGE, PAGE) : malloc(size), size);
+}
+
+/* No class has such an alignment. */
+static char *run_of(size_t size)
+{
+    return told(aligned_alloc(64 * KIB, size), size);
 }
 
 /* An address at which nothing is mapped. */
@@ -291,33 +301,33 @@ static void free_100k_write(void)
     write_at(block + 40 * KIB);
 }
 
-static void live_300k_read(void)
+static void live_run_read(void)
 {
-    char *block = block_of(300 * KIB);
+    char *block = run_of(300 * KIB);
     forbid(block, 300 * KIB);
     read_at(block + 200 * KIB);
 }
 
-static void free_300k_read(void)
+static void free_run_read(void)
 {
-    char *block = block_of(300 * KIB);
+    char *block = run_of(300 * KIB);
     free(block);
     forbid(block, 300 * KIB);
     read_at(block + 200 * KIB);
 }
 
 /* Where a block was that was a sample lies another, which is none. */
-static void live_300k_after_sampled(void)
+static void live_run_after_sampled(void)
 {
     int (*set)(const char *, void *, size_t *, const void *, size_t) =
         dlsym(RTLD_DEFAULT, "hak_ctl");
     size_t never = (size_t)1 << 40;
-    char *sampled = malloc(300 * KIB);
+    char *sampled = aligned_alloc(64 * KIB, 300 * KIB);
     CHECK(sampled != NULL && set != NULL);
     free(sampled);
     CHECK(set("opt.profile_interval", NULL, NULL, &never, sizeof never) == 0);
     free(opaque(malloc(100))); /* still one, as was decided before */
-    char *block = block_of(300 * KIB);
+    char *block = run_of(300 * KIB);
     CHECK(block == sampled);
     forbid(block, 300 * KIB);
     read_at(block + 200 * KIB);
@@ -402,7 +412,7 @@ static void aborts(void)
 
 static void frees_twice(void)
 {
-    char *block = block_of(300 * KIB);
+    char *block = run_of(300 * KIB);
     free(block);
     free(opaque(block));
 }
@@ -594,9 +604,9 @@ static const struct {
     CASE(live_4k_read),
     CASE(free_4k_write),
     CASE(free_100k_write),
-    CASE(live_300k_read),
-    CASE(free_300k_read),
-    CASE(live_300k_after_sampled),
+    CASE(live_run_read),
+    CASE(free_run_read),
+    CASE(live_run_after_sampled),
     CASE(free_2m_cached),
     CASE(old_address_of_moved_block),
     CASE(past_end_of_big),

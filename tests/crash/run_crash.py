@@ -221,13 +221,13 @@ CASES = {
             address("40960 bytes into a free block of " + in_slab(106496, 85), MAGAZINE),
         ],
     ),
-    "live_300k_read": Case(
+    "live_run_read": Case(
         SEGV, [address("204800 bytes into a live block of 307200 bytes at {block}")]
     ),
-    "free_300k_read": Case(
+    "free_run_read": Case(
         SEGV, [address("204800 bytes into a free block of 307200 bytes at {block}")]
     ),
-    "live_300k_after_sampled": Case(
+    "live_run_after_sampled": Case(
         SEGV,
         [address("204800 bytes into a live block of 307200 bytes at {block}")],
         SAMPLED,
@@ -332,7 +332,7 @@ SECURE_WITHOUT = {
     "free_2m_cached",
     "old_address_of_moved_block",
     "sampled_freed_100",
-    "live_300k_after_sampled",
+    "live_run_after_sampled",
 }
 
 

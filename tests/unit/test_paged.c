@@ -409,9 +409,49 @@ static void one_that_is_kept_makes_room_for_a_run(void **state)
     assert_true(run_free(heap, unit_of(p)));
 }
 
+static void check_is_of(const char *p, size_t kib, size_t in_use, size_t used)
+{
+    uint32_t class = class_for(kib * KIB);
+    assert_int_equal(slab_at(unit_of(p))->class, class);
+    assert_int_equal(unit_word(unit_of(p)), (uintptr_t)magazine_of(heap, class));
+    assert_int_equal(heap->classes[class].used, 1);
+    assert_int_equal(heap->classes[class].slabs, 1);
+    assert_int_equal(heap->classes[class].touched, kib * KIB / os_page_size());
+    assert_int_equal(pages_in_use(), in_use + kib * KIB);
+    assert_int_equal(heap->used_bytes, used + kib * KIB);
+}
+
+/* What it gives back is free for it again, but not what another takes meanwhile. */
+static void one_in_use_becomes_one_of_another_class(void **state)
+{
+    (void)state;
+    size_t in_use = pages_in_use(), used = heap->used_bytes;
+    char *p = alloc(class_for(512 * KIB));
+    struct slab *s = slab_at(unit_of(p));
+    memset(p, 'x', 512 * KIB);
+    assert_true(paged_resize(heap, s, class_for(320 * KIB)));
+    check_is_of(p, 320, in_use, used);
+    assert_int_equal(heap->classes[class_for(512 * KIB)].slabs, 0);
+    assert_true(paged_resize(heap, s, class_for(512 * KIB)));
+    check_is_of(p, 512, in_use, used);
+    assert_false(s->zeroed);
+    assert_true(p[0] == 'x' && p[320 * KIB - 1] == 'x');
+    assert_true(paged_resize(heap, s, class_for(320 * KIB)));
+    char *behind = alloc(class_for(192 * KIB));
+    assert_ptr_equal(behind, p + 320 * KIB);
+    assert_false(paged_resize(heap, s, class_for(512 * KIB)));
+    release(behind);
+    check_is_of(p, 320, in_use + 192 * KIB, used + 192 * KIB);
+    release(p);
+    give_all_back(FIRST_PAGED);
+    assert_int_equal(pages_in_use(), in_use);
+    assert_int_equal(heap->used_bytes, used);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(one_in_use_becomes_one_of_another_class, empty_all),
         cmocka_unit_test_teardown(their_slots_are_counted_by_themselves, empty_all),
         cmocka_unit_test_teardown(a_few_heaps_have_as_many_slots_as_one, empty_all),
         cmocka_unit_test_teardown(the_oldest_of_the_next_larger_goes_back_first, empty_all),

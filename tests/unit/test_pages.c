@@ -107,6 +107,13 @@ static void what_is_free_side_by_side_becomes_one(void **state)
     pages_give(whole, granule);
 }
 
+/* A run that ends at the page takes n more. */
+static bool extend(size_t end, uint32_t n, bool *zeroed)
+{
+    uint32_t before = unit_pages() + 1;
+    return pages_resize(end - before, before, before + n, zeroed);
+}
+
 static void the_shortest_that_fits_is_taken_dirty_ones_first(void **state)
 {
     (void)state;
@@ -123,19 +130,25 @@ static void the_shortest_that_fits_is_taken_dirty_ones_first(void **state)
     pages_give(whole + n + 8, granule - n - 8);
 }
 
-static void extend_takes_what_is_free_behind(void **state)
+static void a_resize_gives_the_end_or_takes_what_is_free_behind(void **state)
 {
     (void)state;
     bool zeroed;
     size_t page = take(granule, &zeroed);
     uint32_t half = granule / 2;
     pages_give(page + half, half);
-    assert_false(pages_extend(page + half, half + 1, &zeroed)); /* over the granule's end */
-    assert_true(pages_extend(page + half, 3, &zeroed));
+    assert_false(extend(page + half, half + 1, &zeroed)); /* over the granule's end */
+    assert_true(extend(page + half, 3, &zeroed));
     assert_false(zeroed);
-    assert_false(pages_extend(page + half, 1, &zeroed)); /* taken by now */
-    assert_true(pages_extend(page + half + 3, half - 3, &zeroed));
-    assert_false(pages_extend(page + granule, 1, &zeroed)); /* the next granule */
+    assert_false(extend(page + half, 1, &zeroed)); /* taken by now */
+    assert_true(extend(page + half + 3, half - 3, &zeroed));
+    assert_false(extend(page + granule, 1, &zeroed)); /* the next granule */
+    size_t in_use = pages_in_use();
+    assert_true(pages_resize(page, granule, half, &zeroed));
+    assert_int_equal(pages_in_use(), in_use - bytes_of(half));
+    assert_true(pages_resize(page, half, granule, &zeroed));
+    assert_true(pages_resize(page, granule, granule, &zeroed));
+    assert_int_equal(pages_in_use(), in_use);
     pages_give(page, granule);
 }
 
@@ -155,7 +168,7 @@ static void purged_pages_are_zero_and_others_are_not(void **state)
     assert_true(is_zero(page_address(page + 2 * n), bytes_of(n)));
     assert_int_equal(*(char *)page_address(page + n), 'x');
     assert_int_equal(*(char *)page_address(page + 3 * n), 'x');
-    assert_true(pages_extend(page + 2 * n, n, &zeroed) && zeroed);
+    assert_true(extend(page + 2 * n, n, &zeroed) && zeroed);
     pages_give(page + n, granule - n);
 }
 
@@ -289,7 +302,7 @@ static void take_held(struct held *h, uint32_t random, size_t number)
     }
     *h = (struct held){(size_t)page, n};
     mark(h->page, n, number, zeroed);
-    if (pages_extend(h->page + n, 2, &zeroed)) {
+    if (extend(h->page + n, 2, &zeroed)) {
         mark(h->page + n, 2, number, zeroed);
         h->n += 2;
     }
@@ -318,7 +331,7 @@ static void a_whole_granule_can_be_taken(void **state)
     assert_int_equal(pages_take_whole(), REGION_NONE);
     size_t page = take(granule - shortest, &zeroed), granules = pages_granules();
     size_t behind = page + granule - shortest;
-    assert_true(pages_extend(behind, shortest, &zeroed));
+    assert_true(extend(behind, shortest, &zeroed));
     soil(page, granule);
     pages_give(page, granule - shortest);
     assert_int_equal(pages_take_whole(), REGION_NONE); /* a part of it is in use */
@@ -411,7 +424,7 @@ int main(void)
         cmocka_unit_test_setup(accounts_add_up, purged),
         cmocka_unit_test_setup(what_is_free_side_by_side_becomes_one, purged),
         cmocka_unit_test_setup(the_shortest_that_fits_is_taken_dirty_ones_first, purged),
-        cmocka_unit_test_setup(extend_takes_what_is_free_behind, purged),
+        cmocka_unit_test_setup(a_resize_gives_the_end_or_takes_what_is_free_behind, purged),
         cmocka_unit_test_setup(purged_pages_are_zero_and_others_are_not, purged),
         cmocka_unit_test_setup(a_run_knows_which_of_its_pages_were_touched, purged),
         cmocka_unit_test_setup(a_whole_granule_can_be_taken, purged),

@@ -31,7 +31,7 @@ static size_t live_count(void)
 static void runs_are_accounted_for(void **state)
 {
     (void)state;
-    for (size_t size = SLAB_MAX + 1; size <= RUN_MAX; size += 40961) {
+    for (size_t size = UNIT_SIZE + 1; size <= RUN_MAX; size += 40961) {
         size_t bytes = live_bytes(), runs = live_count();
         size_t usable = round_up(size, os_page_size());
         char *p = alloc(size);
@@ -134,7 +134,9 @@ static void resize_stops_at_a_neighbour(void **state)
     (void)state;
     char *p = alloc(320 * KIB);
     size_t unit = unit_of(p), end = page_of(p) + 320 * KIB / os_page_size();
-    bool zeroed, mine = pages_extend(end, 1, &zeroed); /* else somebody else is there */
+    uint32_t pages = (uint32_t)(end - page_of(p));
+    bool zeroed, mine = pages_resize(page_of(p), pages, pages + 1,
+                                     &zeroed); /* else somebody else is there */
     size_t bytes = live_bytes();
     assert_false(run_resize(heap, unit, 384 * KIB));
     assert_int_equal(live_bytes(), bytes);

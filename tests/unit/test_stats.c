@@ -9,9 +9,12 @@
 #include "pages/pages.h"
 #include "super/super.h"
 
-static const size_t sizes[] = {1,           8,       9,           100,      1000,
-                               1025,        5000,    60000,       SLAB_MAX, SLAB_MAX + 1,
-                               RUN_MAX - 9, RUN_MAX, RUN_MAX + 1, 7 * MIB};
+/* How many of the sizes are such, the first ones and the last; runs for their alignment. */
+enum { RUNS = 3, BIGS = 2 };
+
+static const size_t sizes[] = {70000, 300000,       RUN_MAX,  1,           8,
+                               9,     100,          1000,     1025,        5000,
+                               60000, SLAB_MAX / 4, SLAB_MAX, RUN_MAX + 1, 7 * MIB};
 
 enum { EACH = 50 };
 
@@ -22,7 +25,8 @@ static size_t alloc_all(void)
     size_t bytes = 0;
     for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++) {
         for (int j = 0; j < EACH; j++) {
-            blocks[i][j] = front_alloc(sizes[i]);
+            blocks[i][j] =
+                i < RUNS ? front_alloc_aligned(UNIT_SIZE, sizes[i]) : front_alloc(sizes[i]);
             bytes += front_usable(blocks[i][j], "test");
         }
     }
@@ -41,8 +45,6 @@ static size_t live_blocks(const struct numbers *n)
 {
     return n->small_blocks + n->run_blocks + n->big_blocks;
 }
-
-enum { RUNS = 3, BIGS = 2 }; /* how many of the sizes are such */
 
 static void live_bytes_are_those_of_live_blocks(void **state)
 {

@@ -170,8 +170,10 @@ bool paged_give_back(struct heap *h, uint32_t n, size_t most)
 static size_t share_of(const struct heap *h)
 {
     size_t least = least_of(PAGED_KEPT_MIN, PAGED_KEPT_ALL / registry_live_heaps());
-    size_t share = largest_of(least, h->used_bytes / PAGED_KEPT_SHARE);
-    return touched_little() ? share * TOUCHED_LITTLE : share;
+    size_t share = h->used_bytes / PAGED_KEPT_SHARE;
+    if (touched_little())
+        return TOUCHED_LITTLE * largest_of(least, 2 * share);
+    return largest_of(least, share);
 }
 
 void paged_make_room(struct heap *h, uint32_t n)

@@ -3,7 +3,7 @@
  * A magazine has as many slots as its class has shown to need. Refills alone make it as long as its class is wont to be (what
  * a program that only grows can use); longer ones, up to LONG_BYTES, are for blocks that come
  * back in such numbers that what is spilled, or goes in a fall, is wanted again (the setting `magazines`; decisions 0049, 0120). All magazines of
- * a heap together stay within a budget (0082, 0089, 0130, 0131, 0137); the hand that goes round takes the slots of idle ones that are not busy, and a heap that has
+ * a heap together stay within a budget (0082, 0089, 0130, 0131, 0138, 0139); the hand that goes round takes the slots of idle ones that are not busy, and a heap that has
  * shrunk loses all.
  *
  * Calls: slots, heap, shared, registry, purge, pressure, os. Called by: refill, paged. The calling thread's own heap, at depth 1, with its lock held. */

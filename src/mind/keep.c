@@ -339,7 +339,7 @@ static uint64_t least_bytes_of(uint16_t key)
     if (key == 0 || key == KEEP_ANY)
         return key == KEEP_ANY;
     uint16_t by_size = size_key_of(key);
-    return by_size == 0 ? 0 : (uint64_t)SLAB_MAX << (by_size - 1);
+    return by_size == 0 ? 0 : (uint64_t)KEYS_FROM << (by_size - 1);
 }
 
 static uint64_t site_of(uint16_t key)

@@ -36,7 +36,7 @@ static bool read_key(struct word w, struct keep_known *out)
     out->key = is(w, "any") ? KEEP_ANY : 0;
     if (is(w, "any") || is(w, "classes"))
         return true;
-    if (!option_parse_size(w.at, w.length, &size) || size < SLAB_MAX)
+    if (!option_parse_size(w.at, w.length, &size) || size < KEYS_FROM)
         return false;
     out->key = keep_key_of_size(size);
     return true;

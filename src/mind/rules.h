@@ -3,7 +3,7 @@
  *
  *   SIZE SITE KEEP KIB...
  *
- *   SIZE  classes; a power of two from SLAB_MAX on, such as 2M: blocks from there to twice that; any
+ *   SIZE  classes; a power of two from KEYS_FROM on, such as 2M: blocks from there to twice that; any
  *   SITE  16 hexadecimal digits (keep_signature_of); -: by size alone
  *   KEEP  such as 3s: how long, until something else is learnt
  *   KIB   memory that was used again, by the shortest time that would have kept it: for none, then for

@@ -431,9 +431,9 @@ static void a_call_stack_is_known_wherever_it_is_loaded(void **state)
 static void sizes_have_keys_by_powers_of_two(void **state)
 {
     (void)state;
-    assert_int_equal(keep_key_of_size(SLAB_MAX + 1), keep_key_of_size(2 * SLAB_MAX - 1));
-    assert_int_equal(keep_key_of_size(SLAB_MAX), 1);
-    assert_int_equal(keep_key_of_size(SLAB_MAX - 1), 0);
+    assert_int_equal(keep_key_of_size(KEYS_FROM + 1), keep_key_of_size(2 * KEYS_FROM - 1));
+    assert_int_equal(keep_key_of_size(KEYS_FROM), 1);
+    assert_int_equal(keep_key_of_size(KEYS_FROM - 1), 0);
     assert_int_equal(keep_key_of_size(1), 0);
     assert_int_not_equal(keep_key_of_size(MIB), keep_key_of_size(2 * MIB));
     assert_true(keep_key_of_size(PTRDIFF_MAX) < KEEP_KEYS);
@@ -450,7 +450,7 @@ static void call_stacks_have_keys(void **state)
     assert_int_not_equal(keep_key_of_site(MIB, there, 2), k);
     assert_int_not_equal(keep_key_of_site(4 * MIB, here, 2), k);
     assert_true(keep_key_of_site(MIB, NULL, 0) > 0);
-    assert_int_equal(keep_key_of_site(SLAB_MAX - 1, here, 2), 0);
+    assert_int_equal(keep_key_of_site(KEYS_FROM - 1, here, 2), 0);
 }
 
 /* Each stack's keys go to blocks of all. */

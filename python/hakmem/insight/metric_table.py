@@ -117,7 +117,7 @@ METRICS = [
     ),
     Metric(
         "small_bytes",
-        "blocks in size classes, up to 256 KiB, as large as their class",
+        "blocks in size classes, up to 1 MiB, as large as their class",
         # Magazines change while they are read: of few blocks it might be fewer than none.
         lambda n: max(0, sum(c.blocks * c.size for c in n.classes) + n.apart_bytes),
         group=LIVE,

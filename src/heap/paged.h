@@ -9,7 +9,7 @@
 enum {
     PAGED_KEPT_MIN = 512 << 10, /* bytes that stay with the thread in any case, ... */
     PAGED_KEPT_ALL = 8 << 20,   /* ... or its share of so many for all heaps if that is less, ... */
-    PAGED_KEPT_SHARE = 8 /* ... and one part in so many of what its slabs have handed out */
+    PAGED_KEPT_SHARE = 8        /* ... and one part in so many of what its slabs have handed out */
 };
 
 /* Where little is touched (touched.h) TOUCHED_LITTLE times as much stays, and of two such parts. */

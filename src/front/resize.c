@@ -87,12 +87,16 @@ static bool has_its_pages(uintptr_t word, size_t old, size_t size)
  * the magazine of another class then. */
 static bool resize_slab(struct heap *h, const void *p, struct slab *s, size_t size)
 {
+    size_t words = words_of(size);
     if (h == NULL || load_relaxed(&s->heap) != h || size <= UNIT_SIZE || size > SLAB_MAX ||
-        !sampler_passes(&h->magazines.sampler, words_of(size)))
+        sampler_is_due(&h->magazines.sampler, words))
         return false;
     if (magazine_has(magazine_of(h, s->class), p))
         die_free_already(p, "realloc");
-    return paged_resize(h, s, class_for(size));
+    bool done = paged_resize(h, s, class_for(size));
+    if (done && !count_words(words)) /* another request */
+        (void)sampler_goes_on(&h->magazines.sampler);
+    return done;
 }
 
 static HAK_COLD void *resize_pages(void *p, uintptr_t word, size_t old, size_t size)

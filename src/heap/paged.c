@@ -92,12 +92,15 @@ HAK_COLD bool paged_resize(struct heap *h, struct slab *s, uint32_t class)
     if (!lock_take(&h->lock))
         return false;
     size_t page = page_of(slab_base(s));
-    bool zeroed = false, done = pages_resize(page, pages_for(hak_classes[s->class].size),
-                                             pages_for(hak_classes[class].size), &zeroed);
+    uint32_t before = pages_for(hak_classes[s->class].size);
+    uint32_t n = pages_for(hak_classes[class].size);
+    bool zeroed = false, done = pages_resize(page, before, n, &zeroed);
     if (done) {
         slab_to_pages(h, s);
         pages_to_slab(h, page, class, s->zeroed && zeroed);
     }
+    if (zeroed)
+        note_fresh(h, (size_t)(n - before) << page_shift());
     heap_unlock(h);
     return done;
 }

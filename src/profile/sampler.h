@@ -107,13 +107,10 @@ HAK_INLINE bool sampler_goes_on(struct sampler *s)
     return true;
 }
 
-/* Counts a request unless it is a sample. */
-HAK_INLINE bool sampler_passes(struct sampler *s, size_t words)
+/* Whether a request for so many words, which has not been counted, would be a sample. */
+HAK_INLINE bool sampler_is_due(const struct sampler *s, size_t words)
 {
-    if (HAK_INSIGHT && hak_thread.left + s->rest < (int64_t)words)
-        return false;
-    (void)count_words(words);
-    return sampler_goes_on(s);
+    return HAK_INSIGHT && hak_thread.left + s->rest < (int64_t)words;
 }
 
 /* Blocks of up to SMALL_MAX bytes may from now on be freed by code that does not look what they are: of those

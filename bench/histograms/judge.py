@@ -23,7 +23,8 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 CLASSES = HERE.parents[1] / "src" / "slab" / "size_classes.def"
-UNIT, PAGE, SLAB_MAX = 64 << 10, 4096, 256 << 10
+UNIT, PAGE = 64 << 10, 4096
+JUDGED_MAX = 256 << 10  # above that are few blocks in any of the histograms
 SMALLEST = (8, 16, 32, 48, 64)  # of all tables: docs/decisions/0033
 MOST_LOST = 0.2  # of a block above 64 bytes
 
@@ -32,7 +33,7 @@ Table = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Program:
-    """What one program asked malloc for, up to the largest size that slabs serve."""
+    """What one program asked malloc for, up to the largest size that is judged."""
 
     name: str
     allocations: Counter[int]
@@ -49,7 +50,7 @@ def read(path: Path) -> Program:
     for line in path.read_text().splitlines()[2:]:
         size, alignment, allocated, peak = map(int, line.split(","))
         size = max(size, alignment if alignment > 16 else 1)
-        if size <= SLAB_MAX:
+        if size <= JUDGED_MAX:
             allocations[size] += allocated
             blocks[size] += peak
     return Program(path.stem, allocations, blocks)
@@ -60,14 +61,14 @@ def read(path: Path) -> Program:
 
 def present() -> Table:
     rows = re.findall(r"^CLASS\(\d+, \d+, (\d+)", CLASSES.read_text(), re.MULTILINE)
-    return tuple(map(int, rows))
+    return tuple(size for size in map(int, rows) if size <= JUDGED_MAX)
 
 
 def stepped(fine_to: int, steps: int) -> Table:
     """Steps of 16 bytes up to a size, then a number of steps per doubling."""
     sizes = set(SMALLEST) | set(range(64, fine_to + 1, 16))
     doubling = fine_to
-    while doubling < SLAB_MAX:
+    while doubling < JUDGED_MAX:
         sizes |= {round_up(doubling + doubling * k // steps, 16) for k in range(1, steps + 1)}
         doubling *= 2
     return tuple(sorted(sizes))

@@ -91,7 +91,7 @@ def test_tables() -> None:
     assert len(programs) >= 20
     for name, (table, judged) in judge.tables(programs).items():
         assert list(table) == sorted(set(table)), name
-        assert table[-1] == judge.SLAB_MAX, name
+        assert table[-1] == judge.JUDGED_MAX, name
         assert judged, name
         if "fitted" in name:
             continue

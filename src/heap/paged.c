@@ -8,6 +8,7 @@
 #include "heap/registry.h"
 #include "heap/touched.h"
 #include "pages/pages.h"
+#include "pressure/pressure.h"
 #include "purge/purge.h"
 #include "purge/show.h"
 
@@ -169,9 +170,11 @@ bool paged_give_back(struct heap *h, uint32_t n, size_t most)
     return gave;
 }
 
-/* What a thread may keep by what it has in use: more bytes where few of them are touched. */
+/* What a thread may keep by what it has in use: more bytes where few of them are touched, none near a memory limit. */
 static size_t share_of(const struct heap *h)
 {
+    if (pressure_is(PRESSURE_NEAR))
+        return 0;
     size_t least = least_of(PAGED_KEPT_MIN, PAGED_KEPT_ALL / registry_live_heaps());
     size_t share = h->used_bytes / PAGED_KEPT_SHARE;
     if (touched_little())

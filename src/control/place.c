@@ -63,7 +63,7 @@ static bool is_in_outboxes(const struct outbox *o, size_t n, uintptr_t block)
 {
     for (const struct outbox *end = o + n; o < end; o++) {
         const struct parcel *c = outbox_parcel(o);
-        for (uint32_t k = 0; c != NULL && k < PARCEL_BLOCKS && &c->blocks[k] < o->next; k++) {
+        for (uint32_t k = 0; c != NULL && k < o->places && &c->blocks[k] < o->next; k++) {
             if ((uintptr_t)c->blocks[k] == block)
                 return true;
         }

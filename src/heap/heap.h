@@ -106,6 +106,9 @@ enum {
  * until it is pushed into the owner's inbox. */
 enum {
     PARCEL_BLOCKS = HAK_SECURE ? 29 : 30, /* of a secure block the last word is not free */
+    LONG_PARCEL_BLOCKS = HAK_SECURE ? 125 : 126,
+    LONG_PARCELS_FROM = 8 << 10, /* bytes that wait: behind a full parcel comes a long one */
+    LONG_PARCELS_MOST = 4,       /* that a thread fills at a time, for a few owners */
     PARCEL_BYTES_MAX = 32 << 10,
     GATHERED_MAX = PARCEL_BYTES_MAX / 4, /* of the own heap, larger blocks do not wait */
     ASIDE_PLACES = 512,
@@ -115,15 +118,22 @@ enum {
 struct parcel {
     struct block *next;    /* as in any node of an inbox */
     uint32_t count, bytes; /* set when it is sent */
-    void *blocks[PARCEL_BLOCKS];
+    void *blocks[];        /* PARCEL_BLOCKS places, or LONG_PARCEL_BLOCKS */
 };
+
+HAK_INLINE uint32_t parcel_size(uint32_t places)
+{
+    return (uint32_t)(sizeof(struct parcel) + places * sizeof(void *));
+}
 
 struct outbox {
     struct heap *to;
     /* Places for the next block and for the last one, which remote_send fills before it sends the parcel; both
      * NULL: no parcel is being filled. */
     void **next, **last;
-    size_t room; /* bytes of blocks that it has not got yet, of PARCEL_BYTES_MAX */
+    uint32_t room; /* bytes of blocks that it has not got yet, of PARCEL_BYTES_MAX */
+    /* Of that parcel. Of the last one, if that went full where much waited: the next is long then. Else 0. */
+    uint32_t places;
 };
 
 enum heap_state {
@@ -234,7 +244,8 @@ struct heap {
     /* Outboxes whose places another owner's took, ASIDE_PLACES of them; NULL: none yet. Where there are many owners nearly
      * every parcel would be sent with a single block otherwise. As the outboxes, but for the own heap's. */
     struct outbox *aside;
-    size_t aside_bytes; /* of the blocks in them */
+    size_t aside_bytes;    /* of the blocks in them */
+    uint32_t long_parcels; /* that are being filled, LONG_PARCELS_MOST at most */
 };
 
 _Static_assert(sizeof(struct heap) <= UNIT_SIZE / 2, "a heap leaves room for slots in its unit");
@@ -379,7 +390,9 @@ HAK_INLINE struct outbox *outbox_for(struct heap *h, struct heap *owner)
 /* The one that is being filled; NULL: none. */
 HAK_INLINE struct parcel *outbox_parcel(const struct outbox *o)
 {
-    return o->last != NULL ? (struct parcel *)(void *)(o->last + 1) - 1 : NULL;
+    return o->last != NULL ? (struct parcel *)(void *)((char *)(o->last + 1 - o->places) -
+                                                       sizeof(struct parcel))
+                           : NULL;
 }
 
 HAK_INLINE void outbox_add(struct outbox *o, void *p, uint32_t size)
@@ -442,18 +455,19 @@ HAK_INLINE void inbox_open_for(struct heap *h, uint32_t class)
 }
 /* Releases the lock of a heap that is not the calling thread's. */
 void heap_unlock_visited(struct heap *other);
-/* Hangs a block, or a parcel, into the inbox. Lock-free. */
-void inbox_push(struct heap *to, void *p, size_t bytes);
-/* Sends a block home by way of the outbox, to whichever heap `word` names; `locked`: the caller holds h's lock. */
+/* Hangs a block, or a parcel, into the inbox. Lock-free. Returns how many bytes were there. */
+size_t inbox_push(struct heap *to, void *p, size_t bytes);
+/* Sends a block home by way of the outbox, to whichever heap `word` names; `locked`: the caller holds h's lock, which h's own
+ * blocks need. */
 void remote_send(struct heap *h, uintptr_t word, void *p, bool locked);
-/* What has been gathered for one heap goes to it; `locked`: as above. */
-void outbox_flush(struct heap *h, struct outbox *o, bool locked);
+/* What has been gathered for one heap goes to it; if that is h, with its lock held. */
+void outbox_flush(struct heap *h, struct outbox *o);
 /* With the lock held: what has been sent to the heap itself returns to its slabs. */
 HAK_INLINE void outbox_empty_own(struct heap *h)
 {
     struct outbox *o = &h->outbox[OUTBOX_OWN];
     if (HAK_UNLIKELY(o->next != NULL))
-        outbox_flush(h, o, true);
+        outbox_flush(h, o);
 }
 /* With the lock held, nothing stays in any of them. */
 void outbox_flush_all(struct heap *h);

@@ -2,7 +2,7 @@
  * there is room (front_free). Beyond that, and in threads that do not allocate the class, it is noted in
  * a parcel for the owner; a full parcel goes into the owner's inbox by one compare-and-swap. The block
  * itself is not touched on the way, neither by the sender nor by the owner, who puts it from the parcel
- * into a magazine: two cache lines travel for 30 blocks. The owner opens its inbox when a magazine runs dry, as far
+ * into a magazine: two cache lines travel for 30 blocks, and where many wait, fewer for each (next_places). The owner opens its inbox when a magazine runs dry, as far
  * as that has use for it: what is opened too early goes to a slab, and is taken from there again.
  *
  * A thread's own blocks without room are gathered just so, and return to their slabs a parcel at a time.
@@ -39,26 +39,34 @@
 
 #include <sched.h>
 
-_Static_assert(sizeof(struct parcel) == (HAK_SECURE ? 248 : 256),
-               "a parcel is a block of 256 bytes");
+_Static_assert(sizeof(struct parcel) + PARCEL_BLOCKS * sizeof(void *) == (HAK_SECURE ? 248 : 256) &&
+                   sizeof(struct parcel) + LONG_PARCEL_BLOCKS * sizeof(void *) ==
+                       (HAK_SECURE ? 1016 : 1024),
+               "a parcel is a block of 256 bytes, a long one of 1 KiB");
 
 #define INBOX_PATIENCE ((size_t)1 << 20)
 #define WAITING_MOST (INBOX_PATIENCE / 4) /* bytes for which the owner has no use yet */
 
-/* A node of an inbox is a block, linked through its first word, or a parcel: then bit 0 is set. */
-static struct block *node_of_parcel(struct parcel *c)
+/* A node of an inbox is a block, linked through its first word, or a parcel: then a bit says how long. */
+enum { NODE_PARCEL = 1, NODE_LONG_PARCEL = 2, NODE_KINDS = NODE_PARCEL | NODE_LONG_PARCEL };
+
+static struct block *node_of_parcel(struct parcel *c, uint32_t places)
 {
-    return (struct block *)((uintptr_t)c | 1);
+    return (struct block *)((uintptr_t)c |
+                            (places == PARCEL_BLOCKS ? NODE_PARCEL : NODE_LONG_PARCEL));
 }
 
-static bool is_parcel(const struct block *node)
+/* Of the parcel that it is; 0: it is a block. */
+static uint32_t node_places(const struct block *node)
 {
-    return ((uintptr_t)node & 1) != 0;
+    static const uint8_t of_kind[NODE_KINDS + 1] = {
+        [NODE_PARCEL] = PARCEL_BLOCKS, [NODE_LONG_PARCEL] = LONG_PARCEL_BLOCKS};
+    return of_kind[(uintptr_t)node & NODE_KINDS];
 }
 
 static struct block *node_memory(struct block *node)
 {
-    return (struct block *)((uintptr_t)node & ~(uintptr_t)1);
+    return (struct block *)((uintptr_t)node & ~(uintptr_t)NODE_KINDS);
 }
 
 /* What hides the link in a node: that lies where the program may still write by mistake. Another than what shows a lease that a block is
@@ -102,7 +110,7 @@ static void show_inbox(struct heap *h, size_t now)
         store_relaxed(shown, (uint64_t)now);
 }
 
-void inbox_push(struct heap *to, void *p, size_t bytes)
+size_t inbox_push(struct heap *to, void *p, size_t bytes)
 {
     struct block *node = p, *memory = node_memory(node);
     uintptr_t key = link_key(memory);
@@ -115,7 +123,7 @@ void inbox_push(struct heap *to, void *p, size_t bytes)
             /* Closed by this thread, which opens it again. */
             memory->next = hidden(to->fork_inbox, key);
             to->fork_inbox = node;
-            return;
+            return before;
         }
         while (HAK_UNLIKELY(head == INBOX_CLOSED)) {
             sched_yield(); /* a fork is under way, for as long as it takes */
@@ -123,6 +131,7 @@ void inbox_push(struct heap *to, void *p, size_t bytes)
         }
         memory->next = hidden(head, key);
     } while (!cas_weak_acq_rel(&to->inbox, &head, node));
+    return before;
 }
 
 /* ---- the receiving side ---- */
@@ -209,13 +218,15 @@ static void receive_one(struct reception *r, void *p)
     receive_blocks(r, &p, 1);
 }
 
-/* The sender's block comes back to the sender as any remote block does, but not by way of an outbox,
- * which is the business of this heap's thread alone. */
+/* As free() would, into this thread's magazine, whoever's it is: there it is at hand for what this thread sends. Else it goes
+ * home, but not by way of an outbox, which is the business of this heap's thread alone. */
 static void parcel_delete(struct reception *r, struct parcel *c)
 {
     uintptr_t word = unit_word(unit_of(c));
     if (word == WORD_SAMPLED) /* hak_free_sized_inline had put it into the sender's magazine */
         (void)sampled_free(c);
+    else if (r->own && magazine_push(magazine_for_word(r->heap, word), c))
+        return;
     else if (heap_of_word(word) == r->heap)
         receive_one(r, c);
     else
@@ -230,14 +241,17 @@ static void receive_wanted(struct reception *r, struct parcel *c)
     while (n > 0 && word_or_none(unit_of(c->blocks[n - 1])) == (uintptr_t)m &&
            magazine_push(m, c->blocks[n - 1]))
         n--;
-    r->blocks += c->count - n;
-    r->in_magazine += c->count - n;
+    uint32_t taken = c->count - n, bytes = taken * m->size;
+    r->blocks += taken;
+    r->in_magazine += taken;
+    r->bytes += bytes;
     c->count = n;
+    c->bytes -= bytes;
 }
 
-static void receive_parcel(struct reception *r, struct parcel *c)
+static void receive_parcel(struct reception *r, struct parcel *c, uint32_t places)
 {
-    r->bytes += sizeof *c + c->bytes;
+    r->bytes += parcel_size(places) + c->bytes;
     receive_blocks(r, c->blocks, c->count);
     parcel_delete(r, c);
 }
@@ -270,18 +284,19 @@ static bool may_wait(const struct reception *r)
 static bool open_node(struct reception *r, struct block *node)
 {
     struct parcel *c = (struct parcel *)node_memory(node);
-    if (!is_parcel(node)) {
+    uint32_t places = node_places(node);
+    if (places == 0) {
         r->bytes += size_in_unit(unit_of(node));
         receive_one(r, node);
         return true;
     }
-    if (HAK_UNLIKELY(c->count > PARCEL_BLOCKS))
+    if (HAK_UNLIKELY(c->count > places))
         die_written(c);
     if (r->wanted != NULL)
         receive_wanted(r, c);
     if (c->count != 0 && may_wait(r))
         return false;
-    receive_parcel(r, c);
+    receive_parcel(r, c, places);
     return true;
 }
 
@@ -301,16 +316,12 @@ void inbox_open(struct heap *h, bool own, struct magazine *wanted)
 
 /* ---- the sending side ---- */
 
-/* What the heap's own thread had gathered of its blocks: one lock and one walk for all of them, and none of the waits that each
+/* What the heap's own thread had gathered of its blocks: one walk for all of them, and none of the waits that each
  * would have cost the program. */
-static void take_home(struct heap *h, struct parcel *c, bool locked)
+static void take_home(struct heap *h, struct parcel *c, uint32_t places)
 {
     struct reception r = {.heap = h, .own = true};
-    if (!locked && !lock_take(&h->lock))
-        return;
-    receive_parcel(&r, c);
-    if (!locked)
-        heap_unlock(h);
+    receive_parcel(&r, c, places);
 }
 
 /* Leaves a heap that is not the caller's. If it is an orphan, a sender may have found the lock taken
@@ -345,14 +356,16 @@ static bool wants_help(struct heap *to)
     return is_nobodys(load_acquire(&to->state)) || load_relaxed(&to->inbox_bytes) > INBOX_PATIENCE;
 }
 
-static void send(struct heap *h, struct heap *to, struct parcel *c)
+/* Returns how many bytes the owner has let wait. */
+static size_t send(struct heap *h, struct heap *to, struct parcel *c, uint32_t places)
 {
     count(h, COUNTER_remote_batch, 1);
     count(h, COUNTER_ss_remote, c->count);
     probe_remote_batch((uint32_t)c->count);
-    inbox_push(to, node_of_parcel(c), sizeof *c + c->bytes);
+    size_t waited = inbox_push(to, node_of_parcel(c, places), parcel_size(places) + c->bytes);
     if (wants_help(to))
         help(h, to);
+    return waited;
 }
 
 static size_t bytes_in(const struct outbox *o)
@@ -360,24 +373,28 @@ static size_t bytes_in(const struct outbox *o)
     return PARCEL_BYTES_MAX - o->room;
 }
 
-HAK_NOINLINE void outbox_flush(struct heap *h, struct outbox *o, bool locked)
+HAK_NOINLINE void outbox_flush(struct heap *h, struct outbox *o)
 {
     struct parcel *c = outbox_parcel(o);
     if (c == NULL)
         return;
+    uint32_t places = o->places;
     c->count = (uint32_t)(o->next - c->blocks);
     c->bytes = (uint32_t)bytes_in(o);
+    bool is_full = c->count == places;
     o->next = o->last = NULL;
-    if (o->to != h)
-        send(h, o->to, c);
-    else
-        take_home(h, c, locked);
+    o->places = 0;
+    h->long_parcels -= places == LONG_PARCEL_BLOCKS;
+    if (o->to == h)
+        take_home(h, c, places);
+    else if (send(h, o->to, c, places) >= LONG_PARCELS_FROM && is_full)
+        o->places = places;
 }
 
 static void flush_each(struct heap *h, struct outbox *o, const struct outbox *end)
 {
     for (; o < end; o++)
-        outbox_flush(h, o, true);
+        outbox_flush(h, o);
 }
 
 /* ---- outboxes set aside ---- */
@@ -437,7 +454,7 @@ static bool aside_make(struct heap *h, bool locked)
 static void set_aside(struct heap *h, struct outbox *o, bool locked)
 {
     if (h->aside == NULL && !aside_make(h, locked)) {
-        outbox_flush(h, o, locked);
+        outbox_flush(h, o);
         return;
     }
     struct outbox *place = aside_place(h, o->to), other = *place;
@@ -445,7 +462,7 @@ static void set_aside(struct heap *h, struct outbox *o, bool locked)
     h->aside_bytes += bytes_in(o);
     if (other.last != NULL) {
         h->aside_bytes -= bytes_in(&other);
-        outbox_flush(h, &other, locked);
+        outbox_flush(h, &other);
     }
     if (h->aside_bytes > ASIDE_BYTES_MOST)
         aside_flush(h);
@@ -472,52 +489,70 @@ void outbox_flush_all(struct heap *h)
         aside_flush(h);
 }
 
+static uint32_t parcel_class(uint32_t places)
+{
+    return places == PARCEL_BLOCKS ? class_for(parcel_size(PARCEL_BLOCKS))
+                                   : class_for(parcel_size(LONG_PARCEL_BLOCKS));
+}
+
 /* Past the magazine's capacity and budget, whose upkeep may itself send blocks home. The inbox is
  * looked at, because a thread that only frees gets its parcels back there. */
-static void *take_under_lock(struct heap *h, uint32_t class)
+static struct parcel *parcel_new(struct heap *h, uint32_t places, bool locked)
 {
-    if (!lock_take(&h->lock))
-        return NULL;
-    inbox_open_for(h, class);
-    void *p = magazine_pop(magazine_of(h, class));
+    uint32_t class = parcel_class(places);
+    void *p = NULL;
+    if (!locked) {
+        p = magazine_pop(magazine_of(h, class));
+        if (p != NULL || !lock_take(&h->lock))
+            return p;
+        inbox_open_for(h, class);
+        p = magazine_pop(magazine_of(h, class));
+    }
     if (p == NULL)
         p = heap_take_one(h, class);
-    heap_unlock(h);
+    if (!locked)
+        heap_unlock(h);
     return p;
 }
 
-static struct parcel *parcel_new(struct heap *h, bool locked)
+/* The lines of an inbox and of the parcel's head change processors with each parcel, whatever it holds. So it is long where blocks come
+ * faster than their owner wants them, who would let them wait anyway. */
+static uint32_t next_places(const struct heap *h, const struct outbox *o)
 {
-    uint32_t class = class_for(sizeof(struct parcel));
-    struct parcel *c = locked ? heap_take_one(h, class) : magazine_pop(magazine_of(h, class));
-    if (c == NULL && !locked)
-        c = take_under_lock(h, class);
-    return c;
+    return o->places != 0 && h->long_parcels < LONG_PARCELS_MOST ? LONG_PARCEL_BLOCKS
+                                                                 : PARCEL_BLOCKS;
 }
 
-/* One for that owner; false: no memory for it. */
-static bool open_parcel(struct heap *h, struct outbox *o, struct heap *owner, bool locked)
+/* False: no memory for it. */
+static bool open_parcel(struct heap *h, struct outbox *o, bool locked)
 {
-    if (o->last == NULL && h->aside == NULL)
-        o->to = owner;
-    else if (o->to != owner)
-        turn_to(h, o, owner, locked);
-    if (o->next != NULL)
-        return true;
-    struct parcel *c = parcel_new(h, locked);
+    uint32_t places = next_places(h, o);
+    struct parcel *c = parcel_new(h, places, locked);
     if (c == NULL)
         return false;
+    h->long_parcels += places == LONG_PARCEL_BLOCKS;
     o->next = c->blocks;
-    o->last = &c->blocks[PARCEL_BLOCKS - 1];
+    o->last = &c->blocks[places - 1];
+    o->places = places;
     o->room = PARCEL_BYTES_MAX;
     return true;
+}
+
+/* One for that owner is open; false: no memory for it. */
+static bool have_parcel(struct heap *h, struct outbox *o, struct heap *owner, bool locked)
+{
+    if (o->to != owner && o->last == NULL && h->aside == NULL)
+        *o = (struct outbox){.to = owner};
+    else if (o->to != owner)
+        turn_to(h, o, owner, locked);
+    return o->next != NULL || open_parcel(h, o, locked);
 }
 
 void remote_send(struct heap *h, uintptr_t word, void *p, bool locked)
 {
     struct heap *owner = heap_of_word(word);
     struct outbox *o = outbox_for(h, owner);
-    bool is_open = open_parcel(h, o, owner, locked);
+    bool is_open = have_parcel(h, o, owner, locked);
     uint32_t size = hak_classes[class_of_word(word)].size;
     if (HAK_UNLIKELY(!is_open)) {
         inbox_push(owner, p, size);
@@ -526,5 +561,5 @@ void remote_send(struct heap *h, uintptr_t word, void *p, bool locked)
     bool fills = o->next == o->last || o->room <= size;
     outbox_add(o, p, size);
     if (fills)
-        outbox_flush(h, o, locked);
+        outbox_flush(h, o);
 }

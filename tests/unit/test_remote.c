@@ -54,6 +54,84 @@ static void a_parcel_that_nothing_is_added_to_goes_in_time(void **state)
     assert_int_equal(owner->classes[class].used, 0);
 }
 
+static size_t parcels_sent(void **blocks, size_t n)
+{
+    uint64_t parcels = counted(sender, COUNTER_remote_batch);
+    send_all(blocks, n);
+    return counted(sender, COUNTER_remote_batch) - parcels;
+}
+
+/* Short ones that have to wait before one is long: the first of them that finds enough. */
+static size_t short_parcels(void)
+{
+    size_t bytes = parcel_size(PARCEL_BLOCKS) + (size_t)PARCEL_BLOCKS * hak_classes[class].size;
+    return (LONG_PARCELS_FROM + bytes - 1) / bytes + 1;
+}
+
+static void parcels_are_long_where_many_wait(void **state)
+{
+    (void)state;
+    enum { MOST = 20 * PARCEL_BLOCKS, LONG = 3 };
+    static void *blocks[MOST + LONG * LONG_PARCEL_BLOCKS + 1];
+    struct outbox *o = outbox_for(sender, owner);
+    size_t few = short_parcels() * PARCEL_BLOCKS, all = few + LONG * LONG_PARCEL_BLOCKS;
+    assert_true(few <= MOST);
+    alloc_each_as(owner, SIZE, blocks, all + 1);
+    assert_int_equal(parcels_sent(blocks, few), short_parcels());
+    assert_int_equal(o->places, PARCEL_BLOCKS);
+    assert_int_equal(parcels_sent(&blocks[few], all - few), LONG);
+    assert_int_equal(o->places, LONG_PARCEL_BLOCKS);
+    assert_int_equal(parcels_sent(&blocks[all], 1), 1);
+    assert_int_equal(o->places, 0); /* it was not full */
+    assert_int_equal(sender->long_parcels, 0);
+    assert_int_equal(receive_all_as(owner, class), all + 1);
+    assert_int_equal(owner->classes[class].used, 0);
+}
+
+/* Nobody waits for more of them, or the owner has opened what waited. */
+static void parcels_are_short_where_few_blocks_come(void **state)
+{
+    (void)state;
+    enum { MOST = 20 * PARCEL_BLOCKS };
+    static void *blocks[MOST];
+    struct outbox *o = outbox_for(sender, owner);
+    size_t few = short_parcels() * PARCEL_BLOCKS;
+    alloc_each_as(owner, SIZE, blocks, MOST);
+    send_all(blocks, few);
+    assert_int_equal(o->places, PARCEL_BLOCKS);
+    send_all(&blocks[few], PARCEL_BLOCKS); /* in a long one */
+    assert_int_equal(o->places, 0);
+    receive_all_as(owner, class);
+    send_all(&blocks[few + PARCEL_BLOCKS], PARCEL_BLOCKS);
+    assert_int_equal(o->places, 0);
+    send_all(&blocks[few + 2 * PARCEL_BLOCKS], MOST - few - 2 * PARCEL_BLOCKS);
+    receive_all_as(owner, class);
+    assert_int_equal(owner->classes[class].used, 0);
+}
+
+/* As any block that is freed. */
+static void a_parcel_stays_with_who_opens_it(void **state)
+{
+    (void)state;
+    struct magazine *m = magazine_of(owner, class_for(parcel_size(PARCEL_BLOCKS)));
+    void *blocks[BATCH], *p = alloc_as(owner, parcel_size(PARCEL_BLOCKS));
+    free_as(owner, p); /* now the magazine is open */
+    size_t kept = magazine_kept(m);
+    alloc_each_as(owner, SIZE, blocks, BATCH);
+    send_all(blocks, BATCH);
+    void *first =
+        (void *)((uintptr_t)load_relaxed(&owner->inbox) &
+                 ~(uintptr_t)3); /* NOLINT: an address it is, below two bits of its kind */
+    lock_take(&owner->lock);
+    inbox_drain(owner, true);
+    heap_unlock(owner);
+    assert_true(magazine_kept(m) > kept);
+    assert_true(magazine_has(m, first));
+    trim_as(owner);
+    receive_all_as(owner, class);
+    assert_int_equal(owner->classes[class].used, 0);
+}
+
 /* A batch may be few blocks. */
 static void batches_are_bounded_in_bytes(void **state)
 {
@@ -100,7 +178,7 @@ static void the_owner_opens_what_it_has_use_for(void **state)
     size_t sent = load_relaxed(&owner->inbox_bytes), kept = magazine_kept(m) + 1;
     alloc_each_as(owner, SIZE, more, kept);
     drained = counted(owner, COUNTER_remote_drained) - drained;
-    assert_true(drained > 0 && drained <= m->cap / 2U + PARCEL_BLOCKS);
+    assert_true(drained > 0 && drained <= m->cap / 2U + LONG_PARCEL_BLOCKS);
     assert_int_equal(counted(owner, COUNTER_remote_to_magazine), to_magazine + drained);
     assert_true(inbox_is_empty(owner) && owner->arrived != NULL);
     size_t waits = load_relaxed(&owner->inbox_bytes);
@@ -197,6 +275,33 @@ static void many_owners_get_full_parcels(void **state)
     assert_true(parcels <= 4 * MANY_OWNERS);
     assert_int_equal(sender->aside_bytes, 0);
     for (size_t i = 0; i < MANY_OWNERS; i++) {
+        (void)receive_all_as(owners[i], class);
+        assert_int_equal(owners[i]->classes[class].used, 0);
+        registry_abandon(owners[i]);
+    }
+}
+
+/* Where there are many owners, few parcels are long. */
+static void few_parcels_are_long(void **state)
+{
+    (void)state;
+    enum { OWNERS = 2 * LONG_PARCELS_MOST, EACH = 20 * PARCEL_BLOCKS };
+    struct heap *owners[OWNERS];
+    static void *blocks[OWNERS][EACH];
+    uint32_t most = 0;
+    for (size_t i = 0; i < OWNERS; i++) {
+        owners[i] = new_heap();
+        alloc_own_as(owners[i], SIZE, blocks[i], EACH);
+    }
+    for (size_t k = 0; k < EACH; k++) {
+        for (size_t i = 0; i < OWNERS; i++)
+            free_as(sender, blocks[i][k]);
+        most = sender->long_parcels > most ? sender->long_parcels : most;
+    }
+    assert_int_equal(most, LONG_PARCELS_MOST);
+    trim_as(sender);
+    assert_int_equal(sender->long_parcels, 0);
+    for (size_t i = 0; i < OWNERS; i++) {
         (void)receive_all_as(owners[i], class);
         assert_int_equal(owners[i]->classes[class].used, 0);
         registry_abandon(owners[i]);
@@ -342,7 +447,7 @@ static _Noreturn void write_to_what_travels(bool alone, size_t word)
             free_as(sender, blocks[i]);
     }
     trim_as(sender);
-    uintptr_t node = (uintptr_t)load_relaxed(&owner->inbox) & ~(uintptr_t)1;
+    uintptr_t node = (uintptr_t)load_relaxed(&owner->inbox) & ~(uintptr_t)3;
     memset((void *)(node + word * sizeof(uintptr_t)), 0x41,
            sizeof(uintptr_t)); /* NOLINT: an address it is */
     trim_as(owner);
@@ -392,18 +497,18 @@ static void what_another_thread_sent_is_looked_through_at_the_end(void **state)
 static void a_parcel_may_be_a_sampled_block(void **state)
 {
     (void)state;
-    uint32_t parcel = class_for(sizeof(struct parcel));
+    uint32_t parcel = class_for(parcel_size(PARCEL_BLOCKS));
     void *blocks[BATCH];
     hak_options.profile = 1;
     store_relaxed(&hak_live.due, live_area() == NULL);
     alloc_each_as(owner, SIZE, blocks, BATCH);
     struct sampler every = {.interval = 1, .random = 1};
     bool zeroed;
-    void *p = sampled_alloc(&every, sizeof(struct parcel), parcel, &zeroed);
+    void *p = sampled_alloc(&every, parcel_size(PARCEL_BLOCKS), parcel, &zeroed);
     hak_options.profile = 0;
     assert_non_null(p);
     assert_int_equal(unit_word(unit_of(p)), WORD_SAMPLED);
-    free_as(sender, alloc_as(sender, sizeof(struct parcel)));
+    free_as(sender, alloc_as(sender, parcel_size(PARCEL_BLOCKS)));
     assert_true(magazine_push(magazine_of(sender, parcel), p));
     send_all(blocks, BATCH);
     receive_all_as(owner, class);
@@ -473,6 +578,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(batches_are_gathered_and_sent),
         cmocka_unit_test(a_parcel_that_nothing_is_added_to_goes_in_time),
+        cmocka_unit_test(parcels_are_long_where_many_wait),
+        cmocka_unit_test(parcels_are_short_where_few_blocks_come),
+        cmocka_unit_test(a_parcel_stays_with_who_opens_it),
         cmocka_unit_test(batches_are_bounded_in_bytes),
         cmocka_unit_test(the_owner_gets_its_blocks_back_into_use),
         cmocka_unit_test(the_owner_opens_what_it_has_use_for),
@@ -486,6 +594,7 @@ int main(void)
         cmocka_unit_test(all_blocks_come_home),
         /* These leave many orphans. */
         cmocka_unit_test(many_owners_get_full_parcels),
+        cmocka_unit_test(few_parcels_are_long),
         cmocka_unit_test(large_blocks_do_not_wait_aside),
         cmocka_unit_test(where_places_are_taken_the_fullest_goes),
     };

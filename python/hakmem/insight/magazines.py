@@ -14,7 +14,7 @@ from hakmem.pids import memory_folder
 
 POINTER = 8
 # An outbox; what stands behind the last one (src/live/tables.def).
-OUTBOX = struct.Struct("<QQQQ")
+OUTBOX = struct.Struct("<QQQII")
 ASIDE = struct.Struct("<QQ")
 # The slots of no magazine take as much as that: such words are being changed.
 BYTES_MOST = POINTER << 16
@@ -78,7 +78,7 @@ def read_unsent(pid: int, area: Area) -> int:
 def unsent_in(data: bytes, count: int, stride: int, parcel: int) -> int:
     found = ASIDE.unpack_from(data, count * stride)[1]
     for at in range(0, count * stride, stride):
-        _, _, last, room = OUTBOX.unpack_from(data, at)
+        _, _, last, room, _ = OUTBOX.unpack_from(data, at)
         if last and room <= parcel:  # else it is being changed
             found += parcel - room
     return int(found)

@@ -98,7 +98,7 @@ PARCEL = 32 << 10
 
 
 def outboxes(*boxes: tuple[int, int], aside: int = 0) -> bytes:
-    return b"".join(struct.pack("<QQQQ", 7, 1, *box) for box in boxes) + struct.pack(
+    return b"".join(struct.pack("<QQQII", 7, 1, *box, 126) for box in boxes) + struct.pack(
         "<QQ", 1, aside
     )
 

@@ -9,6 +9,7 @@
 #include "heap/paged.h"
 #include "heap/put.h"
 #include "heap/registry.h"
+#include "heap/surplus.h"
 #include "os/os.h"
 #include "pressure/pressure.h"
 #include "purge/purge.h"
@@ -54,8 +55,11 @@ void slab_list(struct heap *h, struct slab *s)
     c->list = link;
     c->listed++;
     s->listed = true;
-    if (load_relaxed(&h->state) == HEAP_ORPHAN)
+    uint32_t state = load_relaxed(&h->state);
+    if (state == HEAP_ORPHAN)
         registry_note_orphaned(s->class);
+    else if (state == HEAP_SHARED)
+        surplus_note_shared(s->class);
 }
 
 void slab_unlist(struct heap *h, struct slab *s)
@@ -191,8 +195,11 @@ struct slab *heap_find_slab(struct heap *h, uint32_t class)
     struct slab *s = slab_from_link(h->classes[class].list);
     if (HAK_LIKELY(s != NULL))
         return s;
-    if (HAK_LIKELY(load_relaxed(&h->state) != HEAP_EXPLICIT)) /* whose slabs no thread may know */
-        s = registry_adopt_slab(h, class);                    /* stage 1 */
+    if (HAK_LIKELY(load_relaxed(&h->state) != HEAP_EXPLICIT)) { /* whose slabs no thread may know */
+        s = registry_adopt_slab(h, class);                      /* stage 1 */
+        if (s == NULL)
+            s = surplus_take(h, class);
+    }
     if (s == NULL)
         s = slab_unused_to_owned(h, class); /* stages 2 and 3 */
     if (s != NULL)

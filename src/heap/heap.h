@@ -3,7 +3,7 @@
  * heap's lock: its thread in slow paths, another thread that empties its inbox because it does not,
  * or a thread that adopts from it after its thread has ended. A shared heap is without a thread (shared.h).
  *
- *   malloc -> magazine -> heap_refill -> inbox -> slab list -> shared heap -> stage 1 adopt -> stage 2, 3 units_take
+ *   malloc -> magazine -> heap_refill -> inbox -> slab list -> shared heap -> stage 1 adopt, surplus_take -> stage 2, 3 units_take
  *   free   -> magazine -> heap_flush  -> slab list -> (empty slab) units_give
  *          -> outbox -> (batch) slab list of the own heap | inbox of the owner
  *

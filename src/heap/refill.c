@@ -8,6 +8,7 @@
 #include "heap/paged.h"
 #include "heap/shared.h"
 #include "heap/shuffle.h"
+#include "heap/surplus.h"
 #include "os/os.h"
 #include "pages/pages.h"
 #include "profile/rate.h"
@@ -174,6 +175,7 @@ void *heap_refill(struct heap *h, uint32_t class, bool *zeroed)
         p = magazine_pop(m);
     if (p == NULL) {
         p = fill(h, class, zeroed);
+        surplus_note(h, class);
         sweep_if_due(h);
     }
     unlock_and_look(h);
@@ -252,9 +254,11 @@ static void flush_own(struct heap *h, uint32_t class, void *p)
     else if (hak_classes[class].size <= GATHERED_MAX && h->classes[class].used > GATHERED_FROM)
         remote_send(h, (uintptr_t)magazine_of(h, class), p, true);
     else
-        heap_put(h, slab_of_unit(unit_of(p)), p);
+        heap_put_all(h, class, &p, 1); /* whose slab may have another heap by now (surplus.h) */
     if (class >= FIRST_PAGED)
         paged_limit(h, class, p);
+    else
+        surplus_note(h, class);
     unlock_and_look(h);
 }
 

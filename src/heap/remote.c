@@ -16,8 +16,8 @@
  *     a stale head makes the CAS fail and nothing else: no ABA.
  *   - The owner may change while a block travels (adoption). Whoever drains looks at the slab's
  *     owner under the lock of the heap it drains: if it is not that heap, the block is sent on.
- *     Slabs move from heaps of ended threads to living ones only, so a block is sent on finitely
- *     often.
+ *     A slab moves out of an ended thread's heap, or out of one that has many free (surplus.h), to where blocks are taken
+ *     from it at once, and a block is sent on at most as often as its slab has moved meanwhile.
  *   - A heap whose thread has ended is told by its state. Abandoning stores ORPHAN and then empties
  *     the inbox; sending pushes and then reads the state. Both meet in the inbox's modification
  *     order (acq_rel on both sides): a push that comes after the emptying sees ORPHAN and its

@@ -6,11 +6,13 @@
 
 #include "big/big.h"
 #include "control/options.h"
+#include "heap/hollow.h"
 #include "heap/paged.h"
 #include "heap/runs.h"
 #include "os/os.h"
 #include "pages/pages.h"
 #include "pressure/pressure.h"
+#include "profile/rate.h"
 #include "profile/sampler.h"
 #include "purge/purge.h"
 #include "purge/show.h"
@@ -301,3 +303,13 @@ struct lock *pages_lock(void)
 }
 
 void pressure_forget_looker(void) {}
+
+void hollow_look(struct heap *h)
+{
+    (void)h;
+}
+
+void rate_draw(struct sampler *s)
+{
+    (void)s;
+}

@@ -1,6 +1,7 @@
 #include "heaps.h"
 
 #include "control/options.h"
+#include "heap/surplus.h"
 #include "pressure/pressure.h"
 #include "super/super.h"
 
@@ -61,6 +62,10 @@ struct heap *heaps_attach(int thread)
     (void)live_area();
     for (uint32_t class = 0; class < CLASS_COUNT; class += 64)
         registry_note_orphaned(class); /* each word once */
+    lock_take(&h->lock);
+    for (uint32_t class = 0; class < CLASS_COUNT; class += 64)
+        (void)surplus_look_around(h, class);
+    heap_unlock(h);
     return h;
 }
 

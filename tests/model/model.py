@@ -29,9 +29,9 @@ SCENARIO_LIMIT = 120  # seconds of a scenario of a mutant: one that never ends w
 # The library's sources as they are; those that scenarios include are not among them.
 SOURCES = [
     "os/lock.c", "heap/remote.c", "heap/registry.c", "heap/fork.c", "heap/heap.c",
-    "heap/fresh.c", "heap/capacity.c", "heap/refill.c", "heap/shared.c", "heap/slots.c",
-    "heap/show.c", "heap/explicit.c", "heap/lease.c", "region/free_map.c", "region/arrays.c",
-    "slab/row.c", "slab/slab.c", "live/live.c",
+    "heap/fresh.c", "heap/capacity.c", "heap/refill.c", "heap/shared.c", "heap/surplus.c",
+    "heap/slots.c", "heap/show.c", "heap/explicit.c", "heap/lease.c", "region/free_map.c",
+    "region/arrays.c", "slab/row.c", "slab/slab.c", "live/live.c",
 ]  # fmt: skip
 FLAGS = [
     "-std=gnu11", "-O1", "-g", "-fPIC", "-fvisibility=hidden", "-ffunction-sections",
@@ -44,7 +44,7 @@ MUTATED = [
     "os/lock.h", "os/lock.c", "heap/remote.c", "heap/registry.c", "heap/registry.h",
     "heap/fork.c", "heap/heap.h", "heap/heap.c", "heap/show.c", "super/super.c",
     "heap/lease.c", "heap/lease.h", "region/region.c", "region/region.h", "slab/slab.c",
-    "live/live.h", "live/live.c", "mind/log.c",
+    "live/live.h", "live/live.c", "mind/log.c", "heap/surplus.c",
 ]  # fmt: skip
 
 # The scenarios that are asked first.
@@ -52,7 +52,7 @@ NEAREST = {
     "os": "lock", "super": "super", "region": "region", "slab": "live", "live": "live",
     "mind": "mind", "heap/registry.c": "registry", "heap/registry.h": "shared",
     "heap/fork.c": "fork", "heap/remote.c": "orphan", "heap/lease.c": "lease",
-    "heap/lease.h": "lease",
+    "heap/lease.h": "lease", "heap/surplus.c": "surplus",
     "heap/heap.h": "live", "heap/show.c": "live",
 }  # fmt: skip
 

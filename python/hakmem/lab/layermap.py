@@ -53,6 +53,8 @@ RULES = (
     Rule("refill", "heap/capacity.h"),
     Rule("refill", "heap/shared.c"),
     Rule("refill", "heap/shared.h"),
+    Rule("refill", "heap/surplus.c"),
+    Rule("refill", "heap/surplus.h"),
     Rule("refill", "heap/slots.c"),
     Rule("refill", "heap/explicit.c"),
     Rule("refill", "heap/explicit_end.c"),

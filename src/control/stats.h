@@ -9,7 +9,7 @@
 
 struct numbers {
     size_t heaps, heaps_live;
-    size_t small_blocks, small_bytes; /* live blocks up to 256 KiB, by block size */
+    size_t small_blocks, small_bytes; /* live blocks up to 1 MiB, by block size */
     size_t magazine_blocks, magazine_bytes;
     size_t slabs, slab_bytes;
     size_t run_blocks, run_bytes;

@@ -105,6 +105,7 @@ static HAK_COLD void *resize_pages(void *p, uintptr_t word, size_t old, size_t s
     struct heap *h = own_heap(thread_enter());
     struct slab *s = slab_at(unit_of(p));
     if (word > WORD_TAG_MAX) {
+        hak_thread.freed_key = 0;
         q = resize_slab(h, p, s, size) ? p : NULL;
         thread_leave();
         return q;
@@ -167,7 +168,7 @@ static void *move_other(struct heap *owner, void *p, size_t old, size_t size)
     return q;
 }
 
-/* No slab's block, or none that may be resized, which ends the program. Of a heap that another thread deletes the slab may
+/* A block of pages, or none that may be resized, which ends the program. Of a heap that another thread deletes the slab may
  * have become an ordinary one meanwhile. */
 static HAK_COLD void *realloc_other(void *p, size_t size)
 {

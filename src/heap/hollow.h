@@ -14,12 +14,13 @@
  *
  * There is no timer: refills, flushes and samples look at the clock now and then, and the worker. docs/decisions/0060
  *
- * Calls: registry, heap, super, purge, os. Called by: refill, front, worker. */
+ * Calls: registry, heap, super, pages, purge, os. Called by: refill, front, worker. */
 #ifndef HAK_HOLLOW_H
 #define HAK_HOLLOW_H
 
 #include "control/options.h"
 #include "heap/heap.h"
+#include "pages/pages.h"
 #include "super/super.h"
 
 enum {
@@ -27,10 +28,10 @@ enum {
     HOLLOW_MIN = 4 << 20    /* free bytes from which on a heap may be hollow */
 };
 
-/* Before so much was taken there is nothing to look at. */
+/* Before so much was taken there is nothing to look at: in slabs, or in blocks of pages, which idle magazines may keep. */
 HAK_INLINE bool hollow_may_be(void)
 {
-    return units_in_use() * UNIT_SIZE > HOLLOW_MIN && option(hollow_time) != 0;
+    return units_in_use() * UNIT_SIZE + pages_in_use() > HOLLOW_MIN && option(hollow_time) != 0;
 }
 
 void hollow_look(struct heap *h);

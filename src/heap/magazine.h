@@ -104,15 +104,10 @@ HAK_INLINE void magazine_close(struct magazine *m)
     atomic_signal_fence(memory_order_seq_cst);
 }
 
-/* Of a closed one that is to be open with that top. Blocks of more than a unit are much memory: it looks full after some of them,
- * and the slow path looks how much the thread keeps of them all (paged.h). */
-enum { PAGED_STEP = 8 };
-HAK_INLINE void **magazine_start(const struct magazine *m, void **top)
+/* Of a closed one that is to be open. */
+HAK_INLINE void **magazine_start(const struct magazine *m)
 {
-    void **slots = magazine_slots(m);
-    if (m->gives)
-        return MAGAZINE_GIVES;
-    return m->size > UNIT_SIZE && top - slots > PAGED_STEP ? top - PAGED_STEP : slots;
+    return m->gives ? MAGAZINE_GIVES : magazine_slots(m);
 }
 
 /* Of a closed one: the blocks from `top` on are there to be had, and there is room before them unless it only gives. The
@@ -123,15 +118,16 @@ HAK_INLINE void magazine_open(struct magazine *m, void **top)
     atomic_signal_fence(memory_order_seq_cst);
     magazine_set_top(m, top);
     atomic_signal_fence(memory_order_seq_cst);
-    plain_store_relaxed(&m->start, magazine_start(m, top));
+    plain_store_relaxed(&m->start, magazine_start(m));
     atomic_signal_fence(memory_order_seq_cst);
     plain_store_relaxed(&m->end, slots + m->cap);
 }
 
-/* Of one that is open: the next block pushed takes the slow path. */
-HAK_INLINE void magazine_seem_full(struct magazine *m)
+/* Of one that is open and takes: after so many blocks more the next one pushed takes the slow path. */
+HAK_INLINE void magazine_seem_full_after(struct magazine *m, size_t blocks)
 {
-    plain_store_relaxed(&m->start, m->top);
+    if ((size_t)(m->top - m->start) > blocks)
+        plain_store_relaxed(&m->start, m->top - blocks);
 }
 
 /* Of zeros. Closed. */

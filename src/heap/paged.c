@@ -19,19 +19,17 @@ static _Atomic size_t kept_by_all;
 
 /* ---- blocks come and go ---- */
 
-static void note_fresh(struct heap *h, size_t bytes)
+static void note_grown(struct heap *h, size_t bytes)
 {
     h->grown_bytes += bytes;
-    touched_note_fresh(h);
     purge_note_fresh(bytes, MEMORY_PAGES);
 }
 
 /* `word`: its unit's from now on. */
-static void show_slab(struct heap *h, size_t unit, uintptr_t word, enum counter counter)
+static void show_slab(size_t unit, uintptr_t word)
 {
     unit_set_word(unit, word);
     unit_show(unit);
-    count(h, counter, 1);
 }
 
 /* The pages become a slab of the class, of which the block is in use, and that becomes none. */
@@ -46,9 +44,7 @@ static void pages_to_slab(struct heap *h, size_t page, uint32_t class, bool zero
     h->classes[class].touched += pages_for(hak_classes[class].size);
     heap_has_class(h, class);
     class_use(h, class, 1);
-    show_slab(h, unit, (uintptr_t)magazine_of(h, class), COUNTER_pool_stage2);
-    purge_show_pages();
-    probe_slab_new(class);
+    show_slab(unit, (uintptr_t)magazine_of(h, class));
 }
 
 static void slab_to_pages(struct heap *h, struct slab *s)
@@ -60,8 +56,7 @@ static void slab_to_pages(struct heap *h, struct slab *s)
     s->used = 0;
     s->size = hak_classes[class].size; /* for who asks what was here */
     store_relaxed(&s->heap, NULL);
-    show_slab(h, slab_unit(s), WORD_FREED, COUNTER_slab_release);
-    probe_slab_release(class);
+    show_slab(slab_unit(s), WORD_FREED);
 }
 
 void *paged_take(struct heap *h, uint32_t class, bool *zeroed)
@@ -73,8 +68,13 @@ void *paged_take(struct heap *h, uint32_t class, bool *zeroed)
         return NULL;
     }
     pages_to_slab(h, (size_t)page, class, *zeroed);
-    if (*zeroed)
-        note_fresh(h, (size_t)n << page_shift());
+    count(h, COUNTER_pool_stage2, 1);
+    purge_show_pages();
+    probe_slab_new(class);
+    if (*zeroed) {
+        note_grown(h, (size_t)n << page_shift());
+        touched_note_fresh(h);
+    }
     return page_address((size_t)page);
 }
 
@@ -84,8 +84,17 @@ void paged_put(struct heap *h, struct slab *s, void *p)
         die_bad_block(s, p);
     touched_note_freed(h, p);
     slab_to_pages(h, s);
+    count(h, COUNTER_slab_release, 1);
+    probe_slab_release(s->class);
     pages_give(page_of(p), pages_for(hak_classes[s->class].size));
     purge_show_pages();
+}
+
+/* The block in use was another class's before. */
+static void uncount_taken(struct heap *h, uint32_t class)
+{
+    h->taken_bytes -= hak_classes[class].size;
+    count(h, COUNTER_ss_taken, (uint64_t)0 - 1);
 }
 
 HAK_COLD bool paged_resize(struct heap *h, struct slab *s, uint32_t class)
@@ -99,9 +108,11 @@ HAK_COLD bool paged_resize(struct heap *h, struct slab *s, uint32_t class)
     if (done) {
         slab_to_pages(h, s);
         pages_to_slab(h, page, class, s->zeroed && zeroed);
+        uncount_taken(h, class);
+        purge_show_pages();
     }
     if (zeroed)
-        note_fresh(h, (size_t)(n - before) << page_shift());
+        note_grown(h, (size_t)(n - before) << page_shift());
     heap_unlock(h);
     return done;
 }
@@ -231,7 +242,14 @@ void paged_limit(struct heap *h, uint32_t class, void *freed)
     if (magazine_newest_is(m, freed))
         touched_note_freed(h, freed);
     if (gave && magazine_takes(m))
-        magazine_seem_full(m);
+        magazine_seem_full_after(m, 0);
+}
+
+void paged_opened(struct magazine *m)
+{
+    size_t blocks = touched_little() ? PAGED_STEP / UNIT_SIZE : largest_of(PAGED_STEP / m->size, 1);
+    if (magazine_takes(m))
+        magazine_seem_full_after(m, pressure_is(PRESSURE_NEAR) ? 0 : blocks);
 }
 
 /* Where frees are checked against their size, a block's class must stay its size's. */

@@ -9,7 +9,8 @@
 enum {
     PAGED_KEPT_MIN = 512 << 10, /* bytes that stay with the thread in any case, ... */
     PAGED_KEPT_ALL = 8 << 20,   /* ... or its share of so many for all heaps if that is less, ... */
-    PAGED_KEPT_SHARE = 8        /* ... and one part in so many of what its slabs have handed out */
+    PAGED_KEPT_SHARE = 8,       /* ... and one part in so many of what its slabs have handed out */
+    PAGED_STEP = 8 * UNIT_SIZE  /* bytes of a class that go by before it is looked how many stay */
 };
 
 /* Where little is touched (touched.h) TOUCHED_LITTLE times as much stays, and of two such parts. */
@@ -40,6 +41,10 @@ void paged_make_room(struct heap *h, uint32_t n);
  * its limit goes back, the largest first. Who keeps too much is asked again at the next. `freed`: that block, which may be in the
  * magazine; NULL: none was. With the heap's lock held. */
 void paged_limit(struct heap *h, uint32_t class, void *freed);
+
+/* The magazine has just been opened: it is to seem full after PAGED_STEP bytes, or one block; where little of such blocks is touched after as
+ * many blocks as if they were of the least size, near a memory limit at once. */
+void paged_opened(struct magazine *m);
 
 /* If the thread keeps blocks of the class, one goes back, so that its pages are there for what the class is not
  * asked for. h: the calling thread's own heap, at depth 1. */

@@ -28,6 +28,8 @@ enum {
 void open_magazine(struct magazine *m, void **top)
 {
     magazine_open(m, top);
+    if (m->size > UNIT_SIZE)
+        paged_opened(m);
 }
 
 void close_magazine(struct magazine *m)

@@ -79,7 +79,7 @@ bool run_resize(struct heap *h, size_t unit, size_t size)
     uint32_t n = pages_for(size), before = run_pages(unit);
     bool zeroed = false;
     if (!pages_resize(run_page(unit), before, n, &zeroed))
-        return false;
+        return n < before; /* it stays as long as it is */
     if (zeroed)
         purge_note_fresh((size_t)(n - before) << page_shift(), MEMORY_PAGES);
     s->size = (size_t)n << page_shift();

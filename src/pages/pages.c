@@ -317,13 +317,20 @@ ptrdiff_t pages_take(uint32_t n, uint32_t alignment, bool *zeroed)
     return (ptrdiff_t)r.first;
 }
 
-void pages_give(size_t first, uint32_t n)
+/* False in a handler that interrupted this very lock: the pages stay taken. */
+static bool give(size_t first, uint32_t n)
 {
     if (!lock_take_if_safe(&pages.lock))
-        return; /* in a handler that interrupted this very lock: the pages stay taken */
+        return false;
     insert_joined((struct run){first, n, 0, n});
     add(&hak_pages.in_use, (size_t)0 - ((size_t)n << page_shift()));
     lock_release(&pages.lock);
+    return true;
+}
+
+void pages_give(size_t first, uint32_t n)
+{
+    (void)give(first, n);
 }
 
 /* The n pages from `first` on, which is where a taken run ends, if they are free. */
@@ -347,9 +354,8 @@ HAK_COLD bool pages_resize(size_t first, uint32_t before, uint32_t n, bool *zero
 {
     if (n > before)
         return extend(first + before, n - before, zeroed);
-    if (n < before)
-        pages_give(first + n, before - n);
-    return true;
+    /* What would stay taken, and is shorter than a unit, would be between two free runs that both have their place in it. */
+    return n == before || give(first + n, before - n);
 }
 
 /* ---- purge ---- */

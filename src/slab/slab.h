@@ -83,7 +83,7 @@ struct slab {
     uint16_t key; /* of a run or big block: mind/keep.h, if keys depend on the call stack */
     /* What the live area says of the unit. Stored by whom the unit belongs to, read by who makes an area. */
     _Atomic uint32_t shown;
-    size_t size; /* of a run or big block: usable bytes */
+    size_t size; /* of a run or big block, or of a slab of pages that is free: usable bytes */
     union {
         size_t granules; /* of a big block */
         struct { /* of a slab, at its last slab_purge: pages without a block, blocks in use + 1 */

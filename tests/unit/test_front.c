@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/wait.h>
@@ -280,7 +281,7 @@ static void what_never_fits_costs_nothing_that_is_kept(void **state)
 /* Where frees are checked against sizes each size has its kind. */
 static void realloc_to_and_fro_over_a_border_stays(void **state)
 {
-    static const size_t borders[] = {SLAB_MAX, RUN_MAX};
+    static const size_t borders[] = {256 * KIB, RUN_MAX};
     (void)state;
     for (size_t i = 0; i < ARRAY_LENGTH(borders) && !HAK_CHECKED; i++) {
         size_t more = borders[i] + borders[i] / 8, less = borders[i] - borders[i] / 8;
@@ -308,10 +309,18 @@ static int64_t words_to_the_next_sample(void)
 /* Nothing is to be done then, and nothing counts as a request. */
 static void realloc_that_changes_no_page_stays(void **state)
 {
-    static const size_t sizes[] = {SLAB_MAX + 1, RUN_MAX, RUN_MAX + 1, 16 * RUN_MAX};
+    static const struct {
+        size_t size, alignment; /* with one of a unit it is a run */
+    } blocks[] = {{RUN_MAX, 1},
+                  {300 * KIB, UNIT_SIZE},
+                  {RUN_MAX, UNIT_SIZE},
+                  {RUN_MAX + 1, 1},
+                  {16 * RUN_MAX, 1}};
     (void)state;
-    for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++) {
-        char *p = front_alloc(sizes[i]);
+    for (size_t i = 0; i < ARRAY_LENGTH(blocks); i++) {
+        if (HAK_CHECKED && blocks[i].alignment != 1)
+            continue; /* what a class would serve is a slab's there */
+        char *p = front_alloc_aligned(blocks[i].alignment, blocks[i].size);
         assert_non_null(p);
         size_t usable = front_usable(p, "test");
         int64_t left = words_to_the_next_sample();
@@ -321,6 +330,46 @@ static void realloc_that_changes_no_page_stays(void **state)
         assert_int_equal(words_to_the_next_sample(), left);
         front_free(p);
     }
+}
+
+/* A block of pages becomes one of another class where it is, and counts as a request. */
+static void realloc_of_a_block_of_pages_stays(void **state)
+{
+    enum { LARGE = 700 << 10, SMALL = 300 << 10 };
+    (void)state;
+    if (HAK_CHECKED ||
+        HAK_SECURE) /* a block's class must stay its size's; nor is room found behind its last word */
+        return;
+    char *p = front_alloc(LARGE);
+    memset(p, 'x', LARGE);
+    while (words_to_the_next_sample() < LARGE) /* none is due */
+        front_free(front_alloc(LARGE));
+    int64_t left = words_to_the_next_sample();
+    assert_ptr_equal(front_realloc(p, SMALL), p);
+    assert_in_range(front_usable(p, "test"), SMALL, SMALL + SMALL / 4);
+    assert_int_equal(left - words_to_the_next_sample(), SMALL / 8);
+    assert_ptr_equal(front_realloc(p, LARGE), p); /* what it gave away is still free */
+    assert_in_range(front_usable(p, "test"), LARGE, LARGE + LARGE / 4);
+    assert_true(p[0] == 'x' && p[SMALL - 1] == 'x');
+    front_free(p);
+}
+
+static void *resize_of_another(void *p)
+{
+    void *q = front_realloc(p, 300 << 10);
+    assert_ptr_not_equal(q, p);
+    front_free(q);
+    return NULL;
+}
+
+/* Whoever else has it does not have its heap's books. */
+static void another_threads_block_of_pages_is_moved(void **state)
+{
+    pthread_t other;
+    (void)state;
+    void *p = front_alloc(700 << 10);
+    assert_int_equal(pthread_create(&other, NULL, resize_of_another, p), 0);
+    assert_int_equal(pthread_join(other, NULL), 0);
 }
 
 static void a_failing_realloc_leaves_the_block(void **state)
@@ -414,6 +463,19 @@ static void a_resize_of_what_was_freed_last_ends_the_program(void **state)
         assert_at(ends_by_abort(resize, p, sizes[i]), sizes[i]);
         assert_at(ends_by_abort(resize, p, sizes[i] * 3), sizes[i]);
     }
+}
+
+/* Not the newest that is free: it may be in a magazine, where it would be of another class then. */
+static void a_resize_of_a_free_block_of_pages_ends_the_program(void **state)
+{
+    (void)state;
+    if (HAK_SECURE)
+        skip();
+    void *p = front_alloc(300 * KIB), *q = front_alloc(300 * KIB);
+    front_free(p);
+    front_free(q);
+    assert_true(ends_by_abort(resize, p, 700 * KIB));
+    assert_true(ends_by_abort(resize, p, 100 * KIB));
 }
 
 static void trim_leaves_nothing_dirty(void **state)
@@ -527,15 +589,18 @@ int main(void)
         cmocka_unit_test(the_countdown_has_a_bound),
         cmocka_unit_test(too_much_fails_with_enomem),
         cmocka_unit_test(realloc_that_changes_no_page_stays),
+        cmocka_unit_test(realloc_of_a_block_of_pages_stays),
         cmocka_unit_test(a_failing_realloc_leaves_the_block),
         cmocka_unit_test(free_keeps_errno),
         cmocka_unit_test(a_free_may_name_all_the_block_has_or_less),
         cmocka_unit_test(a_free_that_names_more_ends_the_program),
         cmocka_unit_test(a_resize_of_what_was_freed_last_ends_the_program),
+        cmocka_unit_test(a_resize_of_a_free_block_of_pages_ends_the_program),
         cmocka_unit_test(trim_leaves_nothing_dirty),
         cmocka_unit_test(trim_takes_pages_between_blocks),
         cmocka_unit_test(a_sample_takes_the_pages_of_a_block_that_is_kept),
         cmocka_unit_test(a_named_site_counts_instead_of_the_call_stack),
+        cmocka_unit_test(another_threads_block_of_pages_is_moved),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

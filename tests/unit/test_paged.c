@@ -1,12 +1,14 @@
 /* Blocks of more than a unit that a thread keeps: what becomes of them when memory is to be taken that has no pages. */
 #include "one_class.h"
 
+#include "control/stats.h"
 #include "heap/capacity.h"
 #include "heap/hollow.h"
 #include "heap/paged.h"
 #include "heap/runs.h"
 #include "os/os.h"
 #include "pages/pages.h"
+#include "pressure/pressure.h"
 #include "purge/purge.h"
 
 enum { SLOTS = 4 }; /* of those that a magazine has */
@@ -88,6 +90,54 @@ static void a_few_heaps_have_as_many_slots_as_one(void **state)
         registry_abandon(others[--n]);
 }
 
+enum { OF_EACH = 8 };
+static void *of_each[CLASS_COUNT][OF_EACH];
+
+static void take_of_each(void)
+{
+    for (uint32_t class = FIRST_PAGED; class < CLASS_COUNT; class ++)
+        for (size_t i = 0; i < OF_EACH; i++)
+            of_each[class][i] = alloc(class);
+    heap->peak_bytes = 0; /* or it would have shrunk when they are freed */
+}
+
+/* In turn, so that no class is idle. Returns how many bytes of them are kept. */
+static size_t release_of_each(void)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < OF_EACH; i++)
+        for (uint32_t class = FIRST_PAGED; class < CLASS_COUNT; class ++)
+            release(of_each[class][i]);
+    for (uint32_t class = FIRST_PAGED; class < CLASS_COUNT; class ++)
+        bytes += magazine_kept(magazine_of(heap, class)) * hak_classes[class].size;
+    return bytes;
+}
+
+/* Where every class has slots and no free of any comes to the slow path for itself. */
+static void what_is_kept_is_bounded_in_bytes(void **state)
+{
+    (void)state;
+    take_of_each(); /* so that they have their slots */
+    (void)release_of_each();
+    give_all_back(FIRST_PAGED);
+    take_of_each();
+    heap->emptied_ms = 0; /* it does not swing */
+    size_t most = largest_of(PAGED_KEPT_MIN, heap->used_bytes / PAGED_KEPT_SHARE);
+    for (uint32_t class = FIRST_PAGED; class < CLASS_COUNT; class ++)
+        most += largest_of(PAGED_STEP, hak_classes[class].size);
+    assert_in_range(release_of_each(), 1, most);
+}
+
+static void near_a_limit_nothing_is_kept(void **state)
+{
+    (void)state;
+    store_relaxed(&hak_pressure.level, (uint32_t)PRESSURE_NEAR);
+    take_of_each();
+    size_t bytes = release_of_each();
+    store_relaxed(&hak_pressure.level, (uint32_t)PRESSURE_NONE);
+    assert_int_equal(bytes, 0);
+}
+
 static void the_oldest_of_the_next_larger_goes_back_first(void **state)
 {
     (void)state;
@@ -105,6 +155,30 @@ static void the_oldest_of_the_next_larger_goes_back_first(void **state)
     for (size_t i = 1; i < SLOTS; i++)
         release(blocks[1][i]);
     assert_true(run_free(heap, unit_of(p)));
+}
+
+/* Nor is it a slab made, nor does what it grows by in fresh pages ask for looks that nobody may pay. */
+static void a_block_resized_is_not_taken(void **state)
+{
+    (void)state;
+    uint32_t small = class_for(128 * KIB), large = class_for(640 * KIB);
+    void *p = alloc(large);
+    struct slab *s = slab_of_unit(unit_of(p));
+    size_t taken = heap->taken_bytes, used = heap->used_bytes;
+    uint64_t made = counted(heap, COUNTER_pool_stage2), blocks = counted(heap, COUNTER_ss_taken);
+    int32_t looks = heap->looks_owed;
+    assert_true(paged_resize(heap, s, small));
+    assert_int_equal(heap->used_bytes, used - hak_classes[large].size + hak_classes[small].size);
+    assert_int_equal(heap->classes[large].slabs + heap->classes[large].used, 0);
+    assert_int_equal(heap->classes[small].slabs + heap->classes[small].used, 2);
+    assert_true(paged_resize(heap, s, large)); /* what it gave away is still free */
+    assert_int_equal(heap->used_bytes, used);
+    assert_true(heap->peak_bytes >= used);
+    assert_int_equal(heap->taken_bytes, taken);
+    assert_int_equal(counted(heap, COUNTER_pool_stage2), made);
+    assert_int_equal(counted(heap, COUNTER_ss_taken), blocks);
+    assert_int_equal(heap->looks_owed, looks);
+    release(p);
 }
 
 static void a_block_of_a_class_takes_their_place_too(void **state)
@@ -272,7 +346,7 @@ static void check_kept_by_another(struct heap *first, size_t room)
     begin_swing(heap);
     size_t kept_then = kept_of_many(room);
     if (heap_swings(heap)) /* else the machine was busy */
-        assert_in_range(kept_then, 1, room - first_kept + PAGED_STEP * 256 * KIB);
+        assert_in_range(kept_then, 1, room - first_kept + PAGED_STEP);
     give_all_back(FIRST_PAGED);
     assert_int_equal(heap->paged_kept, 0);
     registry_abandon(heap);
@@ -320,19 +394,19 @@ static void more_is_kept_where_demand_swings(void **state)
 static void who_keeps_too_much_is_asked_at_each(void **state)
 {
     (void)state;
-    enum { EACH = 3 * PAGED_STEP };
-    size_t size = 72 * KIB;
+    enum { SIZE = 72 << 10, STEP = PAGED_STEP / SIZE, EACH = 3 * STEP };
+    size_t size = SIZE;
     void *blocks[EACH];
     for (size_t i = 0; i < EACH; i++)
         blocks[i] = alloc(class_for(size));
     uint64_t flushes = counted(heap, COUNTER_flush);
-    for (size_t i = 0; i < PAGED_STEP; i++)
+    for (size_t i = 0; i < STEP; i++)
         release(blocks[i]);
     assert_int_equal(counted(heap, COUNTER_flush), flushes);
-    for (size_t i = PAGED_STEP; i < EACH; i++) {
+    for (size_t i = STEP; i < EACH; i++) {
         release(blocks[i]);
         assert_at(kept(size) * size <= PAGED_KEPT_MIN, i);
-        assert_at(counted(heap, COUNTER_flush) == flushes + 1 + i - PAGED_STEP, i);
+        assert_at(counted(heap, COUNTER_flush) == flushes + 1 + i - STEP, i);
     }
     flushes = counted(heap, COUNTER_flush);
     release(alloc(class_for(size)));
@@ -343,7 +417,7 @@ static void who_keeps_too_much_is_asked_at_each(void **state)
 static void other_heaps_blocks_are_kept_to_the_same_limit(void **state)
 {
     (void)state;
-    enum { EACH = 3 * PAGED_STEP };
+    enum { EACH = 24 };
     size_t size = hak_classes[FIRST_PAGED].size;
     struct heap *owner = new_heap();
     void *blocks[EACH];
@@ -454,7 +528,8 @@ int main(void)
         cmocka_unit_test_teardown(one_in_use_becomes_one_of_another_class, empty_all),
         cmocka_unit_test_teardown(their_slots_are_counted_by_themselves, empty_all),
         cmocka_unit_test_teardown(a_few_heaps_have_as_many_slots_as_one, empty_all),
-        cmocka_unit_test_teardown(the_oldest_of_the_next_larger_goes_back_first, empty_all),
+        cmocka_unit_test_setup_teardown(the_oldest_of_the_next_larger_goes_back_first, hold_much,
+                                        release_all),
         cmocka_unit_test_setup_teardown(a_block_of_a_class_takes_their_place_too, hold_much,
                                         release_all),
         cmocka_unit_test_setup_teardown(one_is_cut_to_size_where_touched_pages_are_free, hold_much,
@@ -463,8 +538,12 @@ int main(void)
         cmocka_unit_test_setup_teardown(one_that_is_somewhat_larger_serves_as_it_is, hold_much,
                                         release_all),
 #endif
-        cmocka_unit_test_teardown(smaller_ones_go_back_until_they_suffice, empty_all),
+        cmocka_unit_test_setup_teardown(smaller_ones_go_back_until_they_suffice, hold_much,
+                                        release_all),
         cmocka_unit_test_teardown(few_stay, empty_all),
+        cmocka_unit_test_teardown(what_is_kept_is_bounded_in_bytes, empty_all),
+        cmocka_unit_test_teardown(near_a_limit_nothing_is_kept, empty_all),
+        cmocka_unit_test_teardown(a_block_resized_is_not_taken, empty_all),
         cmocka_unit_test_teardown(only_fresh_pages_are_growth, empty_all),
         cmocka_unit_test_teardown(one_that_is_kept_makes_room_for_a_run, empty_all),
         cmocka_unit_test_teardown(no_other_class_gives, empty_all),

@@ -129,6 +129,26 @@ static void resize_stays_where_it_is(void **state)
     assert_true(run_free(heap, unit));
 }
 
+/* In a handler that interrupted whoever has the lock of the pages nothing can be given, and the run keeps what it has. */
+static void resize_beside_a_held_lock_leaves_all(void **state)
+{
+    (void)state;
+    char *p = alloc(896 * KIB);
+    size_t unit = unit_of(p), in_use = pages_in_use(), bytes = live_bytes();
+    thread_enter();
+    thread_enter();
+    assert_true(lock_try(pages_lock()));
+    assert_true(run_resize(heap, unit, 320 * KIB));
+    assert_false(run_resize(heap, unit, 1000 * KIB));
+    lock_release(pages_lock());
+    thread_leave();
+    thread_leave();
+    assert_int_equal(slab_at(unit)->size, 896 * KIB);
+    assert_int_equal(pages_in_use(), in_use);
+    assert_int_equal(live_bytes(), bytes);
+    assert_true(run_free(heap, unit));
+}
+
 static void resize_stops_at_a_neighbour(void **state)
 {
     (void)state;
@@ -157,6 +177,7 @@ int main(void)
         cmocka_unit_test(alignments_are_kept),
         cmocka_unit_test(any_thread_may_free_a_run),
         cmocka_unit_test(resize_stays_where_it_is),
+        cmocka_unit_test(resize_beside_a_held_lock_leaves_all),
         cmocka_unit_test(resize_stops_at_a_neighbour),
     };
     return cmocka_run_group_tests(tests, make_heap, abandon_heap);

@@ -88,7 +88,7 @@ static void few_are_looked_at(void **state)
 static void blocks_that_stay_are_looked_at(void **state)
 {
     (void)state;
-    enum { KEPT = 2 * PAGED_STEP };
+    enum { KEPT = 16 };
     void *held[BLOCKS], *blocks[KEPT];
     for (size_t i = 0; i < BLOCKS; i++)
         held[i] = alloc(class_for(SIZE));

@@ -297,7 +297,7 @@ class Inside:
         slabs = self.live_slabs + self.sampled - self.inbox - self._slab_rounding()
         children = (
             Row("live_slabs", "blocks up to 1 MiB", slabs, False),
-            Row("live_runs", "such that no class suits", self.seen.runs - runs, False),
+            Row("live_runs", "such that no class suits, and samples", self.seen.runs - runs, False),
             Row("live_big", "blocks above 1 MiB", self.seen.big - big, False),
         )
         note = "in use by the program, as it asked for"

@@ -25,6 +25,7 @@ enum { PAGE = 4096 };
 struct options hak_options;
 struct option_sources hak_option_sources;
 struct pressure hak_pressure;
+struct pages_counts hak_pages;
 
 static size_t arena_used;
 
@@ -205,6 +206,11 @@ void paged_put(struct heap *h, struct slab *s, void *p)
     (void)h;
     (void)s;
     (void)p;
+}
+
+void paged_opened(struct magazine *m)
+{
+    (void)m;
 }
 
 void paged_limit(struct heap *h, uint32_t class, void *freed)

@@ -2,6 +2,7 @@
 
 #include "control/options.h"
 #include "heap/surplus.h"
+#include "pages/pages.h"
 #include "pressure/pressure.h"
 #include "super/super.h"
 
@@ -57,6 +58,7 @@ struct heap *heaps_attach(int thread)
     heaps_touch(h);
     (void)kept_bytes();
     (void)units_in_use();
+    (void)pages_in_use();
     (void)units_dirty();
     (void)load_relaxed(&hak_pressure.level);
     (void)live_area();

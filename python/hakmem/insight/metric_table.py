@@ -128,7 +128,12 @@ METRICS = [
         lambda n: max(0, sum(c.blocks for c in n.classes) + n.apart_blocks),
         group=LIVE,
     ),
-    Metric("run_bytes", "blocks of whole pages up to 1 MiB that no class suits: aligned ones, samples", _word("run_bytes"), group=LIVE),
+    Metric(
+        "run_bytes",
+        "blocks of whole pages up to 1 MiB: aligned ones, samples",
+        _word("run_bytes"),
+        group=LIVE,
+    ),
     Metric("run_blocks", "number of blocks of whole pages", _word("run_blocks"), group=LIVE),
     Metric("big_bytes", "blocks above 1 MiB", _word("big_bytes"), group=LIVE),
     Metric("big_blocks", "number of blocks above 1 MiB", _word("big_blocks"), group=LIVE),

@@ -20,7 +20,7 @@ enum {
     GROWN_SHARE = 32,      /* ... by this share of what is in use */
     SPARSE_SHARE = 8,      /* a class is sparse below one eighth of its blocks in use ... */
     SPARSE_MIN = 8,        /* ... of so many units and more */
-    SHRUNK_SHARE = 4,      /* a heap has shrunk at a quarter of the bytes it had in use ... */
+    SHRUNK_SHARE = 3,      /* a heap has shrunk at a third of the bytes it had in use ... */
     SHRUNK_MIN = 2 << 20,  /* ... if that was worth it */
     GATHERED_FROM = 2 * PARCEL_BLOCKS /* blocks in use: fewer would each keep a slab, waiting */
 };

@@ -105,7 +105,7 @@ static HAK_COLD void *resize_pages(void *p, uintptr_t word, size_t old, size_t s
     struct heap *h = own_heap(thread_enter());
     struct slab *s = slab_at(unit_of(p));
     if (word > WORD_TAG_MAX) {
-        hak_thread.freed_key = 0;
+        hak_thread.freed_key = 0; /* of what it gives back: a class' block */
         q = resize_slab(h, p, s, size) ? p : NULL;
         thread_leave();
         return q;

@@ -320,10 +320,16 @@ HAK_INLINE void count(struct heap *h, enum counter c, uint64_t n)
         store_relaxed(&counters_of(row)[c], now);
 }
 
+/* Of a class, in the word class / 64 of CLASS_WORDS. */
+HAK_INLINE uint64_t class_bit(uint32_t class)
+{
+    return (uint64_t)1 << (class % 64);
+}
+
 /* With the lock held: the class is to have slots or a slab. */
 HAK_INLINE void heap_has_class(struct heap *h, uint32_t class)
 {
-    h->had[class / 64] |= (uint64_t)1 << (class % 64);
+    h->had[class / 64] |= class_bit(class);
 }
 
 /* With the lock held: the first class from this one on that the heap has ever had anything of; CLASS_COUNT: none. */
@@ -340,7 +346,7 @@ HAK_INLINE uint32_t heap_class_from(const struct heap *h, uint32_t class)
 /* With the lock held: the class' words in the live area are to be written at the lock's release. */
 HAK_INLINE void heap_changed(struct heap *h, uint32_t class)
 {
-    h->changed[class / 64] |= (uint64_t)1 << (class % 64);
+    h->changed[class / 64] |= class_bit(class);
 }
 
 void heap_show_changed(struct heap *h, struct live_heaps *row);

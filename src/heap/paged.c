@@ -43,7 +43,7 @@ static void pages_to_slab(struct heap *h, size_t page, uint32_t class, bool zero
     h->classes[class].slabs++;
     h->classes[class].touched += pages_for(hak_classes[class].size);
     heap_has_class(h, class);
-    class_use(h, class, 1);
+    class_gain(h, class, 1);
     show_slab(unit, (uintptr_t)magazine_of(h, class));
 }
 
@@ -68,6 +68,7 @@ void *paged_take(struct heap *h, uint32_t class, bool *zeroed)
         return NULL;
     }
     pages_to_slab(h, (size_t)page, class, *zeroed);
+    class_note_taken(h, class, 1);
     count(h, COUNTER_pool_stage2, 1);
     purge_show_pages();
     probe_slab_new(class);
@@ -90,13 +91,6 @@ void paged_put(struct heap *h, struct slab *s, void *p)
     purge_show_pages();
 }
 
-/* The block in use was another class's before. */
-static void uncount_taken(struct heap *h, uint32_t class)
-{
-    h->taken_bytes -= hak_classes[class].size;
-    count(h, COUNTER_ss_taken, (uint64_t)0 - 1);
-}
-
 HAK_COLD bool paged_resize(struct heap *h, struct slab *s, uint32_t class)
 {
     if (!lock_take(&h->lock))
@@ -108,7 +102,6 @@ HAK_COLD bool paged_resize(struct heap *h, struct slab *s, uint32_t class)
     if (done) {
         slab_to_pages(h, s);
         pages_to_slab(h, page, class, s->zeroed && zeroed);
-        uncount_taken(h, class);
         purge_show_pages();
     }
     if (zeroed)

@@ -70,19 +70,30 @@ enum { ROW_NEXT = 32 };
 size_t put_row(struct heap *h, size_t unit, void *const *blocks, size_t n);
 
 /* Of the class' blocks in use there are n more. */
-HAK_INLINE void class_use(struct heap *h, uint32_t class, size_t n)
+HAK_INLINE void class_gain(struct heap *h, uint32_t class, size_t n)
 {
     heap_changed(h, class);
     h->classes[class].used += n;
-    h->classes[class].taken = true;
-    count(h, COUNTER_ss_taken, n);
     h->used_bytes += n * hak_classes[class].size;
-    h->taken_bytes += n * hak_classes[class].size;
     if (h->peak_bytes < h->used_bytes)
         h->peak_bytes = h->used_bytes;
 }
 
-/* There are n fewer. */
+/* n blocks have been taken from its slabs. */
+HAK_INLINE void class_note_taken(struct heap *h, uint32_t class, size_t n)
+{
+    h->classes[class].taken = true;
+    h->taken_bytes += n * hak_classes[class].size;
+    count(h, COUNTER_ss_taken, n);
+}
+
+HAK_INLINE void class_use(struct heap *h, uint32_t class, size_t n)
+{
+    class_gain(h, class, n);
+    class_note_taken(h, class, n);
+}
+
+/* Of those in use there are n fewer. */
 HAK_INLINE void class_unuse(struct heap *h, uint32_t class, size_t n)
 {
     heap_changed(h, class);

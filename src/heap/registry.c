@@ -41,11 +41,6 @@ HAK_INLINE void note_orphaned(uint32_t word, uint64_t bits)
         or_relaxed(&registry.orphaned[word], bits);
 }
 
-static uint64_t class_bit(uint32_t class)
-{
-    return (uint64_t)1 << (class % 64);
-}
-
 void registry_note_orphaned(uint32_t class)
 {
     note_orphaned(class / 64, class_bit(class));
@@ -478,6 +473,14 @@ void slab_move(struct slab *s, struct heap *from, struct heap *to)
         unit_set_word(slab_unit(s) + i, (uintptr_t)magazine_of(to, class));
 }
 
+void slab_adopt(struct slab *s, struct heap *from, struct heap *to)
+{
+    slab_kept_to_used(from, s);
+    slab_unlist(from, s);
+    slab_move(s, from, to);
+    count(to, COUNTER_pool_stage1, 1);
+}
+
 /* Likewise. */
 static struct slab *slab_orphaned_to_owned(struct heap *from, struct heap *to, uint32_t class)
 {
@@ -485,10 +488,7 @@ static struct slab *slab_orphaned_to_owned(struct heap *from, struct heap *to, u
     if (link == 0 || load_relaxed(&from->state) != HEAP_ORPHAN)
         return NULL;
     struct slab *s = slab_at(link - 1);
-    slab_kept_to_used(from, s);
-    slab_unlist(from, s);
-    slab_move(s, from, to);
-    count(to, COUNTER_pool_stage1, 1);
+    slab_adopt(s, from, to);
     return s;
 }
 

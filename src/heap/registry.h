@@ -36,6 +36,8 @@ void registry_give_explicit(struct heap *h);
 
 /* With both locks held: a slab that is on no list becomes another heap's. */
 void slab_move(struct slab *s, struct heap *from, struct heap *to);
+/* The same of one that is listed. It is on no list then. */
+void slab_adopt(struct slab *s, struct heap *from, struct heap *to);
 
 /* Stage 1: a slab with free blocks of the class out of an orphan, now h's; not on a list yet.
  * NULL: there is none. With h's lock held. */

@@ -10,11 +10,6 @@ _Atomic uint64_t hak_surplus[CLASS_WORDS];
 /* Where the next look begins; NULL: at the newest heap. */
 static _Atomic(struct heap *) next_look;
 
-static uint64_t class_bit(uint32_t class)
-{
-    return (uint64_t)1 << (class % 64);
-}
-
 /* Where it stands already it is not written again: it is a line that all threads share. */
 HAK_INLINE void note(uint32_t class)
 {
@@ -63,10 +58,7 @@ static struct slab *take_from(struct heap *from, struct heap *to, uint32_t class
     if (!may_spare(from) || from->classes[class].list == 0 || !has_surplus(from, class))
         return NULL;
     struct slab *s = emptiest(from, class);
-    slab_kept_to_used(from, s);
-    slab_unlist(from, s);
-    slab_move(s, from, to);
-    count(to, COUNTER_pool_stage1, 1);
+    slab_adopt(s, from, to);
     return s;
 }
 

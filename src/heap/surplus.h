@@ -18,26 +18,26 @@
  * looks at; one that is not found then says so again at its next flush. */
 extern _Atomic uint64_t hak_surplus[CLASS_WORDS] __attribute__((visibility("hidden")));
 
-HAK_INLINE bool surplus_is_noted(uint32_t of)
+HAK_INLINE bool surplus_is_noted(uint32_t class)
 {
-    return (load_relaxed(&hak_surplus[of / 64]) >> (of % 64) & 1) != 0;
+    return (load_relaxed(&hak_surplus[class / 64]) & class_bit(class)) != 0;
 }
 
 /* Tells the others, if there are any, whether the heap, a thread's, has a surplus of the class. */
 void surplus_note_if_any(const struct heap *h, uint32_t class);
-HAK_INLINE void surplus_note(const struct heap *h, uint32_t of)
+HAK_INLINE void surplus_note(const struct heap *h, uint32_t class)
 {
     if (HAK_UNLIKELY(load_relaxed(&hak_live_heaps) > 1))
-        surplus_note_if_any(h, of);
+        surplus_note_if_any(h, class);
 }
 /* The same of one that no thread has, which is not looked at before it is asked: it may have one. */
 void surplus_note_shared(uint32_t class);
 
 /* A slab with free blocks of the class, now h's; not on a list yet. NULL: nobody has one to spare. */
 struct slab *surplus_look_around(struct heap *h, uint32_t class);
-HAK_INLINE struct slab *surplus_take(struct heap *h, uint32_t of)
+HAK_INLINE struct slab *surplus_take(struct heap *h, uint32_t class)
 {
-    return HAK_UNLIKELY(surplus_is_noted(of)) ? surplus_look_around(h, of) : NULL;
+    return HAK_UNLIKELY(surplus_is_noted(class)) ? surplus_look_around(h, class) : NULL;
 }
 
 #endif

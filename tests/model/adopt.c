@@ -16,32 +16,16 @@ static void setup(void)
     registry_abandon(ended);
 }
 
-static void adopt(void)
-{
-    lock_take(&heir->lock);
-    struct slab *s = registry_adopt_slab(heir, MODEL_CLASS);
-    if (s != NULL)
-        slab_list(heir, s);
-    heap_unlock(heir);
-}
-
 /* Blocks of the slab, wherever it is now. */
 static size_t still_used(void)
 {
     return slab_of_unit(unit_of(block))->used;
 }
 
-static void drain_live(struct heap *h)
-{
-    lock_take(&h->lock);
-    inbox_drain(h, false);
-    heap_unlock(h);
-}
-
 static void adopt_thread(int index)
 {
     if (index == 0)
-        adopt();
+        heaps_take_slab(heir, registry_adopt_slab);
     else {
         *block = 1;
         heaps_send(sender, block);
@@ -51,7 +35,7 @@ static void adopt_thread(int index)
 /* The heir drains its inbox as it would at its next slow path. */
 static void check_adopted(void)
 {
-    drain_live(heir);
+    heaps_drain(heir);
     model_assert(load_relaxed(&ended->inbox) == NULL && load_relaxed(&heir->inbox) == NULL);
     model_assert(still_used() == 0);
     const struct heap *owner = load_relaxed(&slab_of_unit(unit_of(block))->heap);
@@ -78,7 +62,7 @@ static void attach_thread(int index)
 
 static void check_attached(void)
 {
-    drain_live(ended);
+    heaps_drain(ended);
     model_assert(load_relaxed(&ended->inbox) == NULL);
     model_assert(still_used() == 0);
 }

@@ -81,6 +81,22 @@ void *heaps_block(struct heap *h)
     return p;
 }
 
+void heaps_take_slab(struct heap *h, struct slab *(*take)(struct heap *h, uint32_t class))
+{
+    lock_take(&h->lock);
+    struct slab *s = take(h, MODEL_CLASS);
+    if (s != NULL)
+        slab_list(h, s);
+    heap_unlock(h);
+}
+
+void heaps_drain(struct heap *h)
+{
+    lock_take(&h->lock);
+    inbox_drain(h, false);
+    heap_unlock(h);
+}
+
 void heaps_send(struct heap *h, void *p)
 {
     remote_send(h, unit_word(unit_of(p)), p, false);

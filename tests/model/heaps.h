@@ -15,6 +15,12 @@ struct heap *heaps_attach(int thread);
 /* A block of the heap, handed out; the slab is its first or its newest. */
 void *heaps_block(struct heap *h);
 
+/* A slab from another heap, if `take` finds one, is the heap's from then on. */
+void heaps_take_slab(struct heap *h, struct slab *(*take)(struct heap *h, uint32_t class));
+
+/* Takes in what has been sent, as it would at its next slow path. */
+void heaps_drain(struct heap *h);
+
 /* Touches what threads will ask of it. */
 void heaps_touch(struct heap *h);
 void heaps_touch_unit(size_t unit);

@@ -8,8 +8,9 @@ static struct heap *owner, *heir, *sender;
 static uint64_t *block;
 static uintptr_t word;
 
-/* With a second slab, or nothing would go; and a block more in each, which stays. */
+/* Blocks that stay: of a second slab, or nothing would go, and one of the first. */
 enum { STAY = 4 };
+
 static void setup(void)
 {
     owner = heaps_attach(0);
@@ -27,35 +28,16 @@ static void setup(void)
     outbox_flush_all(sender);
     heaps_prepare(owner, heaps_block(sender)); /* it may have a block to send as well */
     outbox_flush_all(owner);
-    lock_take(&owner->lock);
-    inbox_drain(owner, false);
+    heaps_drain(owner);
     surplus_note(owner, MODEL_CLASS);
-    heap_unlock(owner);
     model_assert(surplus_is_noted(MODEL_CLASS));
     word = unit_word(unit_of(block));
-}
-
-static void take(void)
-{
-    lock_take(&heir->lock);
-    struct slab *s = surplus_take(heir, MODEL_CLASS);
-    if (s != NULL)
-        slab_list(heir, s);
-    heap_unlock(heir);
-}
-
-static void drain(struct heap *h)
-{
-    lock_take(&h->lock);
-    outbox_flush_all(h);
-    inbox_drain(h, false);
-    heap_unlock(h);
 }
 
 static void free_thread(int index)
 {
     if (index == 1) {
-        take();
+        heaps_take_slab(heir, surplus_take);
     } else {
         *block = 1;
         heap_flush(owner, word, block);
@@ -65,7 +47,7 @@ static void free_thread(int index)
 static void send_thread(int index)
 {
     if (index == 1) {
-        take();
+        heaps_take_slab(heir, surplus_take);
     } else {
         *block = 1;
         heaps_send(sender, block);
@@ -75,9 +57,10 @@ static void send_thread(int index)
 /* Both open their inboxes as they would at their next slow paths. */
 static void check(void)
 {
-    drain(owner);
-    drain(heir);
-    drain(owner);
+    outbox_flush_all(owner);
+    heaps_drain(owner);
+    heaps_drain(heir);
+    heaps_drain(owner);
     model_assert(load_relaxed(&owner->inbox) == NULL && load_relaxed(&heir->inbox) == NULL);
     model_assert(owner->classes[MODEL_CLASS].used + heir->classes[MODEL_CLASS].used == STAY);
     const struct slab *s = slab_of_unit(unit_of(block));

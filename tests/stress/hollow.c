@@ -4,9 +4,9 @@
  *     hollow [--threads 4] [--blocks 40000] [--rounds 4] [--seed 1]        with HAKMEM_HOLLOW_TIME=1
  */
 #define _GNU_SOURCE
-#include <dlfcn.h>
 #include <stdatomic.h>
 
+#include "counter.h"
 #include "support.h"
 
 #include "alloc_names.h"
@@ -93,22 +93,6 @@ static void *work(void *argument)
     return NULL;
 }
 
-static uint64_t times_hollow(void)
-{
-    int (*ctl)(const char *, void *, size_t *, const void *, size_t);
-#ifdef HAK_TEST_LINKED
-    ctl = hak_ctl;
-#else
-    *(void **)&ctl = dlsym(RTLD_DEFAULT, "hak_ctl");
-#endif
-    uint64_t times = 0;
-    size_t size = sizeof times;
-    if (ctl == NULL || ctl("counter.hollow", &times, &size, NULL, 0) != 0) {
-        fail("no counter of hollow heaps: is hakmem preloaded?");
-    }
-    return times;
-}
-
 int main(int argc, char **argv)
 {
     size_t threads = option(argc, argv, "--threads", 4);
@@ -127,8 +111,9 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < PLACES; i++) {
         parcel_end(places[i]);
     }
-    note("%llu times a heap was hollow", (unsigned long long)times_hollow());
-    if (times_hollow() == 0) {
+    uint64_t times = counter_now("hollow");
+    note("%llu times a heap was hollow", (unsigned long long)times);
+    if (times == 0) {
         fail("none ever was: this says nothing of those that are");
     }
     return 0;

@@ -5,14 +5,20 @@
  *     ring [--threads 4] [--rounds 3000] [--own 4000] [--seed 1]
  */
 #define _GNU_SOURCE
-#include <dlfcn.h>
 #include <stdatomic.h>
 
+#include "counter.h"
 #include "support.h"
 
 #include "alloc_names.h"
 
-enum { SET = 256, SMALLEST = 16, LARGEST = 1000, THREADS_MOST = 64 };
+enum {
+    SET = 256,
+    SMALLEST = 16,
+    LARGEST = 1000,
+    STAYS = 8 /* one in so many */,
+    THREADS_MOST = 64
+};
 
 struct set {
     struct parcel *of[SET];
@@ -27,7 +33,7 @@ struct worker {
 
 static size_t threads, rounds, own_each;
 static _Atomic(struct set *) sent[THREADS_MOST]; /* to the thread of that number */
-static pthread_barrier_t done;
+static pthread_barrier_t together;               /* all workers and the main thread */
 
 static struct parcel *make(struct worker *w, size_t id)
 {
@@ -69,37 +75,47 @@ static void replace(struct worker *w)
     }
 }
 
+static void make_own(struct worker *w)
+{
+    for (size_t i = 0; i < own_each; i++) {
+        w->own[i] = make(w, i);
+    }
+}
+
+/* The first has slabs to spare when the second needs some, so that one goes over at least. */
+static void begin(struct worker *w)
+{
+    if (w->number == 0) {
+        make_own(w);
+        for (size_t i = 0; i < own_each; i++) {
+            if (i % STAYS != 0) {
+                parcel_end(w->own[i]);
+                w->own[i] = NULL;
+            }
+        }
+    }
+    pthread_barrier_wait(&together);
+    if (w->number == 1) {
+        make_own(w);
+    }
+    pthread_barrier_wait(&together);
+}
+
 static void *work(void *argument)
 {
     struct worker *w = argument;
+    begin(w);
     for (size_t round = 0; round < rounds; round++) {
         set_end(exchange((w->number + 1) % threads, set_new(w)));
         replace(w);
         set_end(exchange(w->number, NULL));
     }
-    pthread_barrier_wait(&done);
-    pthread_barrier_wait(&done);
+    pthread_barrier_wait(&together); /* the counter is read while no thread has ended */
+    pthread_barrier_wait(&together);
     for (size_t i = 0; i < own_each; i++) {
         parcel_end(w->own[i]);
     }
     return NULL;
-}
-
-/* No thread has ended: they are other threads'. */
-static uint64_t slabs_moved(void)
-{
-    int (*ctl)(const char *, void *, size_t *, const void *, size_t);
-#ifdef HAK_TEST_LINKED
-    ctl = hak_ctl;
-#else
-    *(void **)&ctl = dlsym(RTLD_DEFAULT, "hak_ctl");
-#endif
-    uint64_t moved = 0;
-    size_t size = sizeof moved;
-    if (ctl == NULL || ctl("counter.pool_stage1", &moved, &size, NULL, 0) != 0) {
-        fail("no counter of slabs that moved: is hakmem preloaded?");
-    }
-    return moved;
 }
 
 int main(int argc, char **argv)
@@ -108,20 +124,22 @@ int main(int argc, char **argv)
     rounds = option(argc, argv, "--rounds", 3000);
     own_each = option(argc, argv, "--own", 4000);
     uint64_t seed = option(argc, argv, "--seed", 1);
-    if (threads == 0 || threads > THREADS_MOST || own_each == 0) {
-        fail("1 to %d threads, and a block each at least", THREADS_MOST);
+    if (threads < 2 || threads > THREADS_MOST || own_each == 0) {
+        fail("2 to %d threads, and a block each at least", THREADS_MOST);
     }
     struct worker *workers = pages_new(threads * sizeof *workers);
-    pthread_barrier_init(&done, NULL, (unsigned)threads + 1);
+    pthread_barrier_init(&together, NULL, (unsigned)threads + 1);
     for (size_t i = 0; i < threads; i++) {
         workers[i] = (struct worker){.rng = rng_seeded(seed, i),
                                      .own = pages_new(own_each * sizeof *workers[i].own),
                                      .number = i};
         workers[i].thread = thread_start(work, &workers[i]);
     }
-    pthread_barrier_wait(&done);
-    uint64_t moved = slabs_moved();
-    pthread_barrier_wait(&done);
+    for (int i = 0; i < 3; i++) { /* twice when they begin, and when they are through */
+        pthread_barrier_wait(&together);
+    }
+    uint64_t moved = counter_now("pool_stage1");
+    pthread_barrier_wait(&together);
     for (size_t i = 0; i < threads; i++) {
         thread_join(workers[i].thread);
         set_end(sent[i]);

@@ -202,6 +202,7 @@ static void forget_thread_of(struct heap *h)
     if (h->aside != NULL)
         __builtin_memset(h->aside, 0, ASIDE_PLACES * sizeof *h->aside);
     h->aside_bytes = 0;
+    h->long_parcels = 0;
 }
 
 static bool cut_short; /* written by the child's only thread */

@@ -126,8 +126,9 @@ HAK_INLINE void magazine_open(struct magazine *m, void **top)
 /* Of one that is open and takes: after so many blocks more the next one pushed takes the slow path. */
 HAK_INLINE void magazine_seem_full_after(struct magazine *m, size_t blocks)
 {
-    if ((size_t)(m->top - m->start) > blocks)
-        plain_store_relaxed(&m->start, m->top - blocks);
+    void **top = m->top; /* once: a handler may push */
+    if ((size_t)(top - m->start) > blocks)
+        plain_store_relaxed(&m->start, top - blocks);
 }
 
 /* Of zeros. Closed. */

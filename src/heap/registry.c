@@ -467,7 +467,9 @@ void slab_move(struct slab *s, struct heap *from, struct heap *to)
     heap_changed(to, class);
     size_t bytes = (size_t)s->used * hak_classes[class].size;
     from->used_bytes -= bytes;
+    from->peak_bytes -= least_of(bytes, from->peak_bytes); /* it has not shrunk */
     to->used_bytes += bytes;
+    to->peak_bytes = largest_of(to->peak_bytes, to->used_bytes);
     store_relaxed(&s->heap, to);
     for (uint32_t i = 0; i < hak_classes[class].units; i++)
         unit_set_word(slab_unit(s) + i, (uintptr_t)magazine_of(to, class));

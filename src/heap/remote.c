@@ -165,9 +165,9 @@ static HAK_COLD void receive_tagged(struct heap *h, void *p, uintptr_t word)
         die_double_free(p);
 }
 
-/* The last of n blocks; with it those before it that lie in its slab, if that is what it returns to. Returns how many. `before`:
- * what that was the last time; after few none is looked for, since a parcel is shorter than ROW_NEXT. */
-HAK_INLINE uint32_t receive(struct reception *r, void *const *blocks, uint32_t n, uint32_t before)
+/* The last of n blocks; with it those before it that lie in its slab, if that is what it returns to and they are to be looked for.
+ * Returns how many. */
+HAK_INLINE uint32_t receive(struct reception *r, void *const *blocks, uint32_t n, bool rows)
 {
     void *p = blocks[n - 1];
     size_t unit = unit_of(p);
@@ -185,7 +185,7 @@ HAK_INLINE uint32_t receive(struct reception *r, void *const *blocks, uint32_t n
     } else if (r->own && magazine_push(magazine_of(r->heap, class), p)) {
         r->in_magazine++;
         heap_changed(r->heap, class);
-    } else if (class < FIRST_OF_UNITS && before >= ROW_LONG && is_row(unit, blocks, n)) {
+    } else if (class < FIRST_OF_UNITS && rows && is_row(unit, blocks, n)) {
         return (uint32_t)put_row(r->heap, unit, blocks, n);
     } else if (HAK_LIKELY(class < FIRST_OF_UNITS)) {
         class_unuse(r->heap, class, 1);
@@ -208,8 +208,11 @@ static HAK_NOINLINE void receive_blocks(struct reception *r, void *const *blocks
     r->blocks += n;
     if (n > 1)
         prefetch_slabs(blocks, n);
-    for (uint32_t done = ROW_LONG; n > 0; n -= done)
-        done = receive(r, blocks, n, done);
+    /* Where one lies alone the next few do as well. */
+    for (uint32_t alone = 0, done; n > 0; n -= done) {
+        done = receive(r, blocks, n, alone == 0);
+        alone = done == 1 ? (alone + 1) % ROW_NEXT : 0;
+    }
 }
 
 /* One that comes alone: a parcel, or a block that none could be had for. */
@@ -226,7 +229,7 @@ static void parcel_delete(struct reception *r, struct parcel *c)
     if (word == WORD_SAMPLED) /* hak_free_sized_inline had put it into the sender's magazine */
         (void)sampled_free(c);
     else if (r->own && magazine_push(magazine_for_word(r->heap, word), c))
-        return;
+        heap_changed(r->heap, class_of_word(word));
     else if (heap_of_word(word) == r->heap)
         receive_one(r, c);
     else

@@ -15,7 +15,7 @@
 #include "heap/registry.h"
 
 /* A hint, one bit for each class: a heap may have a surplus of it. Set by whoever has one, cleared by whoever finds none among those he
- * looks at; one that is not found then says so again at its next flush. */
+ * looks at; one that is not found then, or is at work, says so again at its next refill or flush. What a thread that sleeps has is found by chance. */
 extern _Atomic uint64_t hak_surplus[CLASS_WORDS] __attribute__((visibility("hidden")));
 
 HAK_INLINE bool surplus_is_noted(uint32_t class)

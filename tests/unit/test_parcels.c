@@ -1,6 +1,10 @@
 /* Parcels: what gathers for whom, how much of it, and when it goes. */
 #include "three_heaps.h"
 
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include "control/options.h"
 #include "control/stats.h"
 #include "heap/hollow.h"
@@ -201,6 +205,19 @@ static void many_owners_get_full_parcels(void **state)
     }
 }
 
+/* The thread that filled them is not there, and what was in them stays there. */
+static int long_parcels_in_child(void)
+{
+    int status;
+    assert_true(sender->long_parcels > 0);
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0)
+        _exit((int)sender->long_parcels);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return WEXITSTATUS(status);
+}
+
 /* Where there are many owners, few parcels are long. */
 static void few_parcels_are_long(void **state)
 {
@@ -219,6 +236,7 @@ static void few_parcels_are_long(void **state)
         most = sender->long_parcels > most ? sender->long_parcels : most;
     }
     assert_int_equal(most, LONG_PARCELS_MOST);
+    assert_int_equal(long_parcels_in_child(), 0);
     trim_as(sender);
     assert_int_equal(sender->long_parcels, 0);
     for (size_t i = 0; i < OWNERS; i++) {

@@ -6,7 +6,13 @@
 #include "aborts.h"
 #include "control/stats.h"
 
-enum { SLABS = 4, OF_EACH = 256, OTHER_SIZE = 256, ALL = SLABS * OF_EACH };
+enum {
+    SLABS = 4,
+    OTHER_SIZE = 320, /* parcels are of others */
+    IN_LINES = 32,
+    FEW_OF_EACH = 8192,
+    ALL = 4096,
+};
 
 static void *blocks[ALL];
 static uint32_t other;
@@ -17,17 +23,22 @@ static struct slab *slab_of(void *p)
 }
 
 /* Whole slabs of a class that nobody else here uses, none of whose blocks are in a magazine. */
-static size_t fill_slabs(struct heap *h)
+static size_t fill_slabs_of(struct heap *h, size_t size, uint32_t slabs)
 {
-    other = class_for(OTHER_SIZE);
-    size_t n = (size_t)SLABS * hak_classes[other].capacity;
+    other = class_for(size);
+    size_t n = (size_t)slabs * hak_classes[other].capacity;
     assert_true(n <= ALL);
     lock_take(&h->lock);
     for (size_t i = 0; i < n; i++)
         blocks[i] = heap_take_one(h, other);
     heap_unlock(h);
-    assert_int_equal(h->classes[other].slabs, SLABS);
+    assert_int_equal(h->classes[other].slabs, slabs);
     return n;
+}
+
+static size_t fill_slabs(struct heap *h)
+{
+    return fill_slabs_of(h, OTHER_SIZE, SLABS);
 }
 
 static void put_as(struct heap *h, void *const *some, size_t n)
@@ -140,6 +151,41 @@ static void what_is_in_use_stays(void **state)
     put_rest(n / 8, n);
 }
 
+/* Whoever takes a slab is to get many blocks with it: the first ones on the list, where those lie that were full, have none to spare. */
+static void slabs_in_use_stay(void **state)
+{
+    (void)state;
+    enum { EMPTY = 8, FULL = 16 };
+    size_t n = fill_slabs_of(owner, FEW_OF_EACH, EMPTY + FULL), each = n / (EMPTY + FULL);
+    for (size_t at = 0; at < EMPTY * each; at += each)
+        put_as(owner, &blocks[at], each - 1);
+    for (size_t at = EMPTY * each; at < n; at += each)
+        put_as(owner, &blocks[at], 1);
+    assert_null(take_as(third));
+    put_as(owner, &blocks[EMPTY * each + 1], each / 2);
+    assert_ptr_equal(take_as(third), slab_of(blocks[EMPTY * each + each - 1]));
+    for (size_t at = each - 1; at < EMPTY * each; at += each)
+        put_home(at, at + 1);
+    put_home(EMPTY * each + 1 + each / 2, (EMPTY + 1) * each);
+    for (size_t at = (EMPTY + 1) * each; at < n; at += each)
+        put_home(at + 1, at + each);
+    put_rest(0, 0);
+}
+
+/* Blocks of both heaps would lie in one line. */
+static void slabs_of_small_blocks_stay_until_few_are_in_use(void **state)
+{
+    (void)state;
+    size_t n = fill_slabs_of(owner, IN_LINES, 2), each = n / 2;
+    put_as(owner, blocks, each / 2);
+    put_as(owner, &blocks[each], each / 2);
+    assert_null(take_as(third));
+    put_as(owner, &blocks[each / 2], each / 2 - each / 8);
+    assert_ptr_equal(take_as(third), slab_of(blocks[each - 1]));
+    put_home(each - each / 8, each);
+    put_rest(each + each / 2, n);
+}
+
 /* The heap itself finds its own. */
 static void nobody_takes_from_himself(void **state)
 {
@@ -158,25 +204,27 @@ static void nothing_is_taken_from_who_is_at_work(void **state)
     lock_take(&owner->lock);
     assert_null(take_as(third));
     heap_unlock(owner);
-    assert_non_null(take_as(third)); /* but it is asked again */
+    put_as(owner, blocks, 0); /* but it says so again */
+    assert_non_null(take_as(third));
     put_other_halves(n);
 }
 
-/* What a thread has read of the block's unit is no longer so when it has its lock. */
-static void a_block_that_was_its_own_goes_where_its_slab_went(void **state)
+/* What a thread has read of the block's unit is no longer so when it has its lock. `left`: blocks that are in use of each slab whose
+ * blocks may be. */
+static void flush_what_has_gone(size_t left)
 {
-    (void)state;
     size_t n = fill_slabs(owner), each = n / SLABS;
     struct magazine *m = magazine_of(owner, other);
     put_as(owner, blocks, each - 2);
+    put_as(owner, &blocks[each], each - left);
     put_as(owner, &blocks[2 * each], each - 4);
+    put_as(owner, &blocks[3 * each], each - left);
     void *p = blocks[each - 1];
     uintptr_t word = unit_word(unit_of(p));
     assert_ptr_equal(heap_of_word(word), owner);
     struct slab *s = take_as(third);
     assert_ptr_equal(s, slab_of(p));
-    assert_false(
-        magazine_is_open(m)); /* nothing was taken by way of it: the block goes home at once */
+    assert_false(magazine_is_open(m)); /* nothing was taken by way of it: the block goes home */
     struct heap *own = hak_thread.heap;
     hak_thread.heap = owner;
     heap_flush(owner, word, p);
@@ -187,8 +235,17 @@ static void a_block_that_was_its_own_goes_where_its_slab_went(void **state)
     trim_as(third);
     assert_int_equal(s->used, 1);
     put_home(each - 2, each - 1);
-    put_home(each, 2 * each);
-    put_rest(3 * each - 4, n);
+    put_home(2 * each - left, 2 * each);
+    put_home(3 * each - 4, 3 * each);
+    put_rest(n - left, n);
+}
+
+/* Few are put at once, many are gathered first. */
+static void a_block_that_was_its_own_goes_where_its_slab_went(void **state)
+{
+    (void)state;
+    flush_what_has_gone(10);
+    flush_what_has_gone(60);
 }
 
 /* Of one that is in its old owner's inbox, too. */
@@ -265,6 +322,8 @@ int main(void)
         cmocka_unit_test(who_needs_a_slab_asks_for_one),
         cmocka_unit_test(the_last_slab_stays),
         cmocka_unit_test(what_is_in_use_stays),
+        cmocka_unit_test(slabs_in_use_stay),
+        cmocka_unit_test(slabs_of_small_blocks_stay_until_few_are_in_use),
         cmocka_unit_test(nobody_takes_from_himself),
         cmocka_unit_test(nothing_is_taken_from_who_is_at_work),
         cmocka_unit_test(a_block_that_was_its_own_goes_where_its_slab_went),

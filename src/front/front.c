@@ -58,8 +58,9 @@ static HAK_NOINLINE void *sample_class(struct heap *h, uint32_t class, size_t si
         if (hollow_may_be())
             hollow_look_unlocked(h);
     } else {
-        paged_give_one(h, class); /* or it would lie there beside what is to be used instead */
-        p = run_alloc(h, class_slab_bytes(class), 1, &reads_as_zeros);
+        p = run_of_kept(h, class);
+        if (p == NULL)
+            p = run_alloc(h, class_slab_bytes(class), 1, &reads_as_zeros);
         if (p != NULL)
             note_pages(h, p, size);
     }
@@ -460,6 +461,12 @@ static void forget_if_sampled(const void *p)
         sampled_forget(p);
 }
 
+static bool free_run(struct heap *h, size_t unit)
+{
+    bool is_sample = h != NULL && load_relaxed(&slab_at(unit)->sampled) != 0;
+    return (is_sample && run_to_kept(h, unit)) || run_free(h, unit);
+}
+
 static HAK_COLD void free_pages(void *p, uintptr_t word)
 {
     struct heap *h = own_heap(thread_enter());
@@ -468,7 +475,7 @@ static HAK_COLD void free_pages(void *p, uintptr_t word)
     forget_if_sampled(p);
     if (word == WORD_BIG && s->pages == BIG_LOOKED_AT)
         look_at_touched(p, s->size);
-    bool freed = word == WORD_RUN ? run_free(h, unit_of(p)) : big_free(unit_of(p));
+    bool freed = word == WORD_RUN ? free_run(h, unit_of(p)) : big_free(unit_of(p));
     if (word == WORD_BIG || pressure_is(PRESSURE_NEAR))
         purge_look_soon();
     if (word == WORD_BIG)

@@ -273,10 +273,28 @@ void *paged_refill(struct heap *h, uint32_t class, bool *zeroed)
     return paged_take(h, class, zeroed);
 }
 
-void paged_give_one(struct heap *h, uint32_t class)
+void *paged_release(struct heap *h, uint32_t class)
 {
     if (magazine_kept(magazine_of(h, class)) == 0 || !lock_take(&h->lock))
-        return;
-    give_oldest(h, class);
+        return NULL;
+    void *p = magazine_pop(magazine_of(h, class));
+    if (p != NULL && load_relaxed(&slab_at(unit_of(p))->heap) == h) {
+        slab_to_pages(h, slab_at(unit_of(p)));
+    } else if (p != NULL) {
+        heap_put_all(h, class, &p, 1);
+        p = NULL;
+    }
     heap_unlock(h);
+    return p;
+}
+
+bool paged_keep(struct heap *h, uint32_t class, void *p)
+{
+    if (pressure_is(PRESSURE_NEAR) || !lock_take(&h->lock))
+        return false;
+    pages_to_slab(h, page_of(p), class, false);
+    if (!magazine_push(magazine_of(h, class), p))
+        paged_put(h, slab_at(unit_of(p)), p);
+    heap_unlock(h);
+    return true;
 }

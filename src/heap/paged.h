@@ -46,8 +46,11 @@ void paged_limit(struct heap *h, uint32_t class, void *freed);
  * many blocks as if they were of the least size, near a memory limit at once. */
 void paged_opened(struct magazine *m);
 
-/* If the thread keeps blocks of the class, one goes back, so that its pages are there for what the class is not
- * asked for. h: the calling thread's own heap, at depth 1. */
-void paged_give_one(struct heap *h, uint32_t class);
+/* A block of the class that the thread keeps is no block any more: its pages are the caller's. NULL: none is kept, or it was
+ * another heap's and has gone there. h: the calling thread's own heap, at depth 1, here and below. */
+void *paged_release(struct heap *h, uint32_t class);
+/* Such pages, as many as the class' blocks have, become one that is freed: the thread keeps it if there is room for it. False: they
+ * are the caller's still. */
+bool paged_keep(struct heap *h, uint32_t class, void *p);
 
 #endif

@@ -20,7 +20,7 @@ static uint32_t run_pages(size_t unit)
 }
 
 /* A heap's books have one writer, so its additions are plain; the others share theirs. */
-HAK_INLINE void account(struct heap *h, size_t bytes, size_t blocks)
+static HAK_NOINLINE void account(struct heap *h, size_t bytes, size_t blocks)
 {
     if (h != NULL) {
         store_relaxed(&h->live_runs.bytes, load_relaxed(&h->live_runs.bytes) + bytes);
@@ -38,6 +38,15 @@ HAK_INLINE void account(struct heap *h, size_t bytes, size_t blocks)
     }
 }
 
+/* Of pages that are whoever asks for them: where a run starts, with its size in the unit's line. */
+static HAK_NOINLINE void begin_run(struct heap *h, size_t unit, size_t size)
+{
+    slab_at(unit)->size = size;
+    account(h, size, 1);
+    unit_set_word(unit, WORD_RUN);
+    unit_show(unit);
+}
+
 void *run_alloc(struct heap *h, size_t size, size_t alignment, bool *zeroed)
 {
     uint32_t n = pages_for(size), aligned_at = pages_for(alignment);
@@ -51,12 +60,8 @@ void *run_alloc(struct heap *h, size_t size, size_t alignment, bool *zeroed)
     if (*zeroed)
         purge_note_fresh((size_t)n << page_shift(), MEMORY_PAGES);
     size_t unit = unit_of_page((size_t)page);
-    struct slab *s = slab_at(unit);
-    s->run_at = place_in_unit((size_t)page);
-    s->size = (size_t)n << page_shift();
-    account(h, s->size, 1);
-    unit_set_word(unit, WORD_RUN);
-    unit_show(unit);
+    slab_at(unit)->run_at = place_in_unit((size_t)page);
+    begin_run(h, unit, (size_t)n << page_shift());
     purge_show_pages();
     return page_address((size_t)page);
 }
@@ -70,6 +75,25 @@ bool run_free(struct heap *h, size_t unit)
     account(h, (size_t)0 - slab_at(unit)->size, (size_t)0 - 1);
     pages_give(run_page(unit), run_pages(unit));
     purge_show_pages();
+    return true;
+}
+
+void *run_of_kept(struct heap *h, uint32_t class)
+{
+    void *p = paged_release(h, class);
+    if (p != NULL)
+        begin_run(h, unit_of(p), class_slab_bytes(class));
+    return p;
+}
+
+bool run_to_kept(struct heap *h, size_t unit)
+{
+    size_t size = slab_at(unit)->size;
+    uint32_t class = size <= SLAB_MAX ? class_for(size) : CLASS_COUNT;
+    if (unit_word(unit) != WORD_RUN || class == CLASS_COUNT || class_slab_bytes(class) != size ||
+        !paged_keep(h, class, run_address(unit)))
+        return false;
+    account(h, (size_t)0 - size, (size_t)0 - 1);
     return true;
 }
 

@@ -18,6 +18,13 @@ HAK_INLINE void *run_address(size_t unit)
 /* The unit's word said WORD_RUN. False if it is free already. */
 bool run_free(struct heap *h, size_t unit);
 
+/* A sample of a class is a run, but has the pages that the class' blocks have had: where a program touches little of such blocks, others
+ * would be touched anew for each sample. h: as in paged.h. A block that the thread keeps of the class becomes a run where it is; NULL: there
+ * is none. */
+void *run_of_kept(struct heap *h, uint32_t class);
+/* And back, as free would. False: no class has its size, or it is free already, or nothing is kept near a memory limit. */
+bool run_to_kept(struct heap *h, size_t unit);
+
 /* Makes the run `size` bytes where it is; false if it cannot. */
 bool run_resize(struct heap *h, size_t unit, size_t size);
 

@@ -465,22 +465,80 @@ static void only_fresh_pages_are_growth(void **state)
     assert_int_equal(heap->grown_bytes, 256 * KIB);
 }
 
-/* As a sample needs it, which is a run and not a block of the class. */
-static void one_that_is_kept_makes_room_for_a_run(void **state)
+/* Of a class with two blocks in all, `n` of which are kept. */
+static void check_two(uint32_t class, size_t n, size_t runs, size_t in_use)
+{
+    size_t bytes, count;
+    runs_live(&bytes, &count);
+    assert_int_equal(kept(hak_classes[class].size), n);
+    assert_int_equal(count, runs);
+    assert_int_equal(heap->classes[class].slabs, 2 - runs);
+    assert_int_equal(heap->classes[class].used, 2 - runs);
+    assert_int_equal(pages_in_use(), in_use);
+}
+
+/* As a sample does: it has pages that were touched already. */
+static void one_that_is_kept_becomes_a_run_and_is_kept_again(void **state)
+{
+    (void)state;
+    void *blocks[1][SLOTS];
+    uint32_t class = class_for(256 * KIB);
+    keep((size_t[]){256}, 1, 2, blocks);
+    size_t in_use = pages_in_use(), used = heap->used_bytes;
+    void *p = run_of_kept(heap, class);
+    assert_ptr_equal(p, blocks[0][1]);
+    assert_int_equal(unit_word(unit_of(p)), WORD_RUN);
+    check_two(class, 1, 1, in_use);
+    assert_int_equal(heap->used_bytes, used - 256 * KIB);
+    assert_true(run_to_kept(heap, unit_of(p)));
+    assert_true(magazine_newest_is(magazine_of(heap, class), p));
+    assert_int_equal(unit_word(unit_of(p)), (uintptr_t)magazine_of(heap, class));
+    check_two(class, 2, 0, in_use);
+    assert_int_equal(heap->used_bytes, used);
+    assert_false(run_to_kept(heap, unit_of(p))); /* it is none any more */
+    assert_null(run_of_kept(heap, class_for(320 * KIB)));
+}
+
+/* Where there is no room for it its pages go back, as they do near a memory limit and of a size that no class has. */
+static void a_run_is_not_always_kept(void **state)
 {
     (void)state;
     void *blocks[1][SLOTS];
     bool zeroed;
+    size_t in_use = pages_in_use();
+    uint32_t class = class_for(256 * KIB);
     keep((size_t[]){256}, 1, 2, blocks);
-    paged_give_one(heap, class_for(256 * KIB));
+    void *p = run_of_kept(heap, class), *q = run_alloc(heap, 257 * KIB, 1, &zeroed);
+    assert_false(run_to_kept(heap, unit_of(q)));
+    assert_true(run_free(heap, unit_of(q)));
+    store_relaxed(&hak_pressure.level, (uint32_t)PRESSURE_NEAR);
+    bool is_kept = run_to_kept(heap, unit_of(p));
+    store_relaxed(&hak_pressure.level, (uint32_t)PRESSURE_NONE);
+    assert_false(is_kept);
+    magazine_seem_full_after(magazine_of(heap, class), 0);
+    assert_true(run_to_kept(heap, unit_of(p)));
     assert_int_equal(kept(256 * KIB), 1);
-    void *p = run_alloc(heap, 256 * KIB, 1, &zeroed);
-    assert_ptr_equal(p, blocks[0][0]);
-    assert_false(zeroed);
-    paged_give_one(heap, class_for(256 * KIB));
-    assert_int_equal(kept(256 * KIB), 0);
-    paged_give_one(heap, class_for(256 * KIB));
-    assert_true(run_free(heap, unit_of(p)));
+    assert_int_equal(pages_in_use(), in_use + 256 * KIB);
+}
+
+/* A slab's books are its heap's. */
+static void another_heaps_becomes_no_run(void **state)
+{
+    (void)state;
+    struct heap *owner = new_heap();
+    uint32_t class = class_for(256 * KIB);
+    void *p;
+    alloc_each_as(owner, 256 * KIB, &p, 1);
+    release(alloc(class)); /* so that it has slots, ... */
+    give_all_back(class);
+    release(alloc(class)); /* ... and is open */
+    assert_true(magazine_push(magazine_of(heap, class), p));
+    assert_null(run_of_kept(heap, class));
+    assert_int_equal(kept(256 * KIB), 1);
+    trim_as(heap);
+    trim_as(owner);
+    assert_int_equal(owner->classes[class].used, 0);
+    registry_abandon(owner);
 }
 
 static void check_is_of(const char *p, size_t kib, size_t in_use, size_t used)
@@ -545,7 +603,9 @@ int main(void)
         cmocka_unit_test_teardown(near_a_limit_nothing_is_kept, empty_all),
         cmocka_unit_test_teardown(a_block_resized_is_not_taken, empty_all),
         cmocka_unit_test_teardown(only_fresh_pages_are_growth, empty_all),
-        cmocka_unit_test_teardown(one_that_is_kept_makes_room_for_a_run, empty_all),
+        cmocka_unit_test_teardown(one_that_is_kept_becomes_a_run_and_is_kept_again, empty_all),
+        cmocka_unit_test_teardown(a_run_is_not_always_kept, empty_all),
+        cmocka_unit_test_teardown(another_heaps_becomes_no_run, empty_all),
         cmocka_unit_test_teardown(no_other_class_gives, empty_all),
         cmocka_unit_test_teardown(who_keeps_too_much_is_asked_at_each, empty_all),
         cmocka_unit_test_teardown(other_heaps_blocks_are_kept_to_the_same_limit, empty_all),
